@@ -70,6 +70,7 @@
 //!
 //! None. TLS is rustls on ring, with the system's root certificates.
 
+mod alarm;
 mod builder;
 mod close_report;
 mod config;
