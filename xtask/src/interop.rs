@@ -6,7 +6,7 @@
 //!                         tests ─┴─► the ignored tests of the binary `interop`
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
 use xshell::cmd;
@@ -21,7 +21,7 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped { reason });
     }
     let home = workspace.target.join("interop");
-    let wanted = requirements(workspace)?;
+    let wanted = workspace.files("examples/interop", "txt")?;
     ensure!(!wanted.is_empty(), "examples/interop/ has no requirements");
     for file in wanted {
         make_environment(workspace, &home, &file)?;
@@ -53,14 +53,6 @@ fn missing_python(workspace: &Workspace) -> Option<String> {
     (!found).then(|| {
         "python3 (3.10 or newer) with venv is missing: `apt-get install python3-venv`".to_owned()
     })
-}
-
-fn requirements(workspace: &Workspace) -> anyhow::Result<Vec<PathBuf>> {
-    let files = workspace.sh.read_dir("examples/interop")?;
-    Ok(files
-        .into_iter()
-        .filter(|file| file.extension().is_some_and(|extension| extension == "txt"))
-        .collect())
 }
 
 /// Keeps an environment that was made from the same requirements.

@@ -70,6 +70,17 @@ impl Workspace {
         env::split_paths(&path).any(|folder| folder.join(name).is_file())
     }
 
+    /// The files of one kind in a folder, by name.
+    ///
+    /// # Errors
+    /// When there is no such folder.
+    pub(crate) fn files(&self, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let files = self.sh.read_dir(folder)?.into_iter();
+        Ok(files
+            .filter(|file| file.extension().is_some_and(|kind| kind == extension))
+            .collect())
+    }
+
     /// The folders of a crate that lie outside the workspace's own build: its
     /// programs that must link without std.
     pub(crate) fn no_std_programs(&self) -> anyhow::Result<Vec<PathBuf>> {
