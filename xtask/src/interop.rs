@@ -26,8 +26,9 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
     for file in wanted {
         make_environment(workspace, &home, &file)?;
     }
-    // Apart from each other: `rvc` as `cargo rvc` builds it, without the
-    // features that the examples' tests bring in.
+    // Two builds, so that `rvc` is what `cargo rvc` makes of it, whatever the
+    // examples' own dependencies bring in. While they bring in nothing, both
+    // share their dependencies.
     workspace
         .cargo(["build", "--release", "--package=rvc-cli"])
         .run()?;
