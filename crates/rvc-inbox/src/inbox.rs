@@ -155,7 +155,7 @@ impl InboxBuilder {
     }
 
     /// For how many of the newest events of each server the ids are remembered; 65,536 by default,
-    /// which takes some 5 MiB once that many came.
+    /// which takes some 6 MiB once that many came.
     ///
     /// It should be far more than a server sends in the time that an attempt is under way: one
     /// that took longer is refused as [`Rejection::Indistinct`], and gets through when it is
@@ -166,7 +166,7 @@ impl InboxBuilder {
     }
 
     /// For how many tasks of each server the newest `seq` is kept; 4,096 by default, which takes
-    /// some 1 MiB.
+    /// under 1 MiB.
     ///
     /// Beyond it ended tasks are forgotten first, then those that were silent longest. The next
     /// event of a forgotten task is a [`Sighting::First`](crate::Sighting::First) with a gap.

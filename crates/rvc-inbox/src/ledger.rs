@@ -5,7 +5,7 @@
 //!    never called one.
 //! 2. A sender that keeps to the contract may send again only the newest event of a task, because
 //!    the task's next one waits for its acknowledgement. That id is kept with the task, so such a
-//!    retry is recognised however many events of other tasks came between.
+//!    retry is recognised however many events came between, while the task is tracked.
 //! 3. Other copies (a late attempt, a replay) carry the signature time of their attempt. Once ids
 //!    are forgotten, what was signed no later than they were cannot be told from such a copy, and
 //!    is refused: the sender signs each attempt anew, so its next attempt gets through.

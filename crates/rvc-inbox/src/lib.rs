@@ -80,10 +80,12 @@
 //! - Nothing of an event counts before its signature has verified over the raw bytes of its body,
 //!   and the server of the body is the one whose secret signed it. A request that is not signed
 //!   costs at most one MAC over its body, and 1 MiB and 64 KiB of memory while it lasts.
-//! - An event is [`Kind::New`] exactly once in the life of an inbox, whatever is retried or
-//!   replayed, in bounded memory: where an id is forgotten, a replay is
-//!   [`Rejection::Indistinct`], and a new event gets through with its sender's next attempt.
-//!   A new inbox (a restarted receiver) knows nothing, and takes each event once more.
+//! - An event is [`Kind::New`] exactly once in the life of an inbox, in bounded memory. A replay
+//!   of a request is never new: where its id is forgotten it is [`Rejection::Indistinct`], and
+//!   a new event gets through with its sender's next attempt. A retry is never new unless, between
+//!   two attempts at it, more events of its server came than are remembered (65,536) and also
+//!   more tasks than are tracked (4,096). A new inbox (a restarted receiver) knows nothing, and
+//!   takes each event once more.
 //! - No new event is ever called a duplicate.
 //! - A [`Handler`] has each new event before its sender gets a 2xx, and once after it said `Ok`.
 //!   If the process dies in between, the sender tries again: at least once.

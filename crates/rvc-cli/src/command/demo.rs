@@ -97,7 +97,7 @@ async fn show(timeline: &Arc<Timeline>) -> anyhow::Result<(Vec<Outcome>, Vec<Str
         .context("cannot listen on loopback")?;
     let callback = format!("http://{}/api/agent/events", listener.local_addr()?);
     let (stop_receiver, receiver_stops) = stopper();
-    let receiver = tokio::spawn(rvc_inbox::serve(listener, service, receiver_stops));
+    let receiving = tokio::spawn(rvc_inbox::serve(listener, service, receiver_stops));
 
     let endpoint = Endpoint::new(&callback, secret)?;
     let poster = CountingPoster::new(EventPoster::builder(name.clone(), endpoint).build()?);
@@ -110,7 +110,7 @@ async fn show(timeline: &Arc<Timeline>) -> anyhow::Result<(Vec<Outcome>, Vec<Str
     timeline.opening(&url, &callback)?;
     let sleeper = Sleeper::new(manager.clone());
     let (stop_server, server_stops) = stopper();
-    let server = tokio::spawn(server.run(move || sleeper.clone(), manager, server_stops));
+    let serving = tokio::spawn(server.run(move || sleeper.clone(), manager, server_stops));
 
     let client = Client::connect(&url).await?;
     let expected = script::play(&client, &received, timeline).await?;
@@ -119,9 +119,9 @@ async fn show(timeline: &Arc<Timeline>) -> anyhow::Result<(Vec<Outcome>, Vec<Str
 
     // The server's end delivers what is still on its way; the receiver's end answers it.
     drop(stop_server);
-    server.await??;
+    serving.await??;
     drop(stop_receiver);
-    receiver.await?;
+    receiving.await?;
 
     let (arrived, refused) = received.take();
     Ok(conclude(

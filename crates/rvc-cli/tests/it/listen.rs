@@ -152,6 +152,18 @@ fn events_are_printed_with_their_verdict_and_duplicates_and_gaps_are_marked() {
 }
 
 #[test]
+fn a_refused_request_is_a_line_with_status_verdict_and_reason() {
+    let mut listening = Listening::start(&["--secret", "navigation=s3cret"]);
+    listening.post("lidar\u{9b}2J", "s3cret", b"{}");
+    let line = listening.line();
+    assert!(
+        line.contains("refused    401 unknown_server: no secret is known for server"),
+        "{line}"
+    );
+    assert!(!line.contains('\u{9b}'), "{line}");
+}
+
+#[test]
 fn bad_requests_are_answered_and_their_reasons_printed_and_logged() {
     let mut listening = Listening::start(&["--json", "--secret", "navigation=s3cret"]);
     let good = event("a", 1);

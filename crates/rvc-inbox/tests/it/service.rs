@@ -228,6 +228,33 @@ async fn two_posts_of_one_event_at_once_are_handled_once() {
     assert_eq!(notes.heard(), ["new 1", "duplicate 1"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_posts_of_many_events_at_once_are_handled_once_each() {
+    let notes = Notes::of(Plan::Refuse(AtomicUsize::new(20)));
+    let service = service(&notes);
+    let posts: Vec<_> = (0..200)
+        .map(|number| {
+            let service = service.clone();
+            tokio::spawn(async move {
+                let request = good(number % 50 + 1);
+                service.respond(request).await.status().as_u16()
+            })
+        })
+        .collect();
+    let mut statuses = Vec::new();
+    for post in posts {
+        statuses.push(post.await.unwrap());
+    }
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert_eq!((refused, statuses.len()), (20, 200));
+    let mut handled = notes.heard();
+    handled.retain(|note| note.starts_with("new"));
+    handled.sort_unstable();
+    let times = handled.len();
+    handled.dedup();
+    assert_eq!(handled.len(), times, "an event was handled twice");
+}
+
 #[tokio::test]
 async fn a_second_post_is_handled_when_the_first_was_not_taken() {
     let notes = Notes::of(Plan::Refuse(AtomicUsize::new(1)));

@@ -60,15 +60,13 @@ impl<'a> Report<'a> {
         let time = style.paint(Colour::Dim, &received_at[11..23]);
         match self.what {
             What::Event(accepted) => format!("{time}  {}", event_text(accepted, style)),
-            What::Refusal(rejection) => {
-                let verdict = format!("{:<9}", rejection.verdict());
-                format!(
-                    "{time}  {}  {}  {}",
-                    style.paint(Colour::Red, &verdict),
-                    rejection.status().as_u16(),
-                    printable(&rejection.to_string()),
-                )
-            }
+            What::Refusal(rejection) => format!(
+                "{time}  {}  {} {}: {}",
+                style.paint(Colour::Red, "refused  "),
+                rejection.status().as_u16(),
+                rejection.verdict(),
+                printable(&rejection.to_string()),
+            ),
         }
     }
 }
