@@ -197,7 +197,8 @@ async def serve():
     while not server.started:
         await asyncio.sleep(0.01)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, os._exit, 0)
-    log(message="listening", address="127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1])
+    path = "sse" if os.environ["MCP_TRANSPORT"] == "sse" else "mcp"
+    log(message="serving", url="http://127.0.0.1:%d/%s" % (server.servers[0].sockets[0].getsockname()[1], path))
     if FAULT == "leaks_secret":
         log(message="configured", secret=SECRET.decode())
     await running

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 
-LISTENING = re.compile(r"127\.0\.0\.1:(\d+)")
+SERVED_AT = re.compile(r"http://127\.0\.0\.1:(\d+)/(?:sse|mcp)")
 
 
 class ServerProcess:
@@ -31,8 +31,7 @@ class ServerProcess:
         for line in self.process.stderr:
             line = line.decode(errors="replace")
             self.log.append(line)
-            found = LISTENING.search(line) if "listening" in line.lower() else None
-            if self.port is None and found:
+            if self.port is None and (found := SERVED_AT.search(line)):
                 self.port = int(found[1])
                 self.ready.set()
         self.ready.set()  # it ended: do not wait any longer
