@@ -189,7 +189,7 @@ def main():
         "RVC_EVENT_SECRET": SECRET,
     })
     try:
-        asyncio.run(asyncio.wait_for(check(server, arguments.transport, receiver), 40))
+        asyncio.run(asyncio.wait_for(check(server, arguments.transport, receiver), 30))
         check_stopped(server)
         same("the receiver's faults", receiver.faults, [])
         same("the tasks that sent a refused event again", len(receiver.refused), 2)

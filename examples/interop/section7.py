@@ -1,4 +1,4 @@
-"""The contract's section 7, word for word: with the first argument as the release binary, it runs
+"""The contract's section 7, word for word. `python section7.py 9100 target/release/examples/sleeper` runs
 
     MCP_TRANSPORT=sse MCP_PORT=9100 target/release/examples/sleeper
 
@@ -15,7 +15,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from time import time
 
-from check import call_json, connect, same
+from check import holds, same
+from client import call_json, connect
 from receiver import signature_fault
 from server_process import ServerProcess
 
@@ -55,7 +56,7 @@ def echo_server(port, received):
 
 async def run(server, listener, received):
     port = listener.getsockname()[1]
-    async with connect(9100, "sse") as session:
+    async with connect(server.port, "sse") as session:
         task = (await call_json(session, "sleep_task", duration_s=3, triggers=[{"type": "eta_below", "seconds": 2}]))["task_id"]
         request_line, headers, swallowed = await asyncio.to_thread(nc, listener)
         listener.close()
@@ -78,13 +79,13 @@ def main():
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(20)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/events"
-    server = ServerProcess(sys.argv[1:], {
-        "MCP_TRANSPORT": "sse", "MCP_PORT": "9100", "RVC_CALLBACK_URL": url, "RVC_EVENT_SECRET": SECRET,
+    server = ServerProcess(sys.argv[2:], {
+        "MCP_TRANSPORT": "sse", "MCP_PORT": sys.argv[1], "RVC_CALLBACK_URL": url, "RVC_EVENT_SECRET": SECRET,
     })
     received = []
     try:
-        same("the port", server.port, 9100)
-        asyncio.run(asyncio.wait_for(run(server, listener, received), 40))
+        holds(f"it serves on port {server.port}", sys.argv[1] in ("0", str(server.port)))
+        asyncio.run(asyncio.wait_for(run(server, listener, received), 25))
         same("the exit code after SIGTERM", server.stop()[0], 0)
         print("ok:", len(received), "events verified, in order")
     finally:

@@ -22,9 +22,10 @@ class ServerProcess:
         self.ready = threading.Event()
         self.reader = threading.Thread(target=self.read_log, daemon=True)
         self.reader.start()
-        self.ready.wait(20)
+        self.ready.wait(10)
         if self.port is None:
             self.process.kill()
+            self.reader.join(1)
             raise RuntimeError("the server did not say where it listens:\n" + "".join(self.log))
 
     def read_log(self):
@@ -40,7 +41,7 @@ class ServerProcess:
         """SIGTERM, as systemd sends it. Returns the exit code and what was written to stdout."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(15)
+            self.process.wait(12)
         finally:
             self.process.kill()
         self.reader.join(5)
