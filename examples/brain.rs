@@ -76,8 +76,15 @@ async fn brain(flags: &Flags) -> anyhow::Result<()> {
     let notes = Arc::new(Notebook::open(flags.notes.clone())?);
     let poll_now = Arc::new(Notify::new());
 
+    let (secret, warning) = Secret::from_config(flags.secret.as_bytes())?;
+    if let Some(warning) = warning {
+        tracing::warn!("the secret: {warning}");
+    }
     let inbox = Inbox::builder()
-        .server(flags.server.clone(), [Secret::new(flags.secret.as_bytes())?])
+        .server(
+            flags.server.clone(),
+            [secret],
+        )
         .build()?;
     let handler = {
         let (notes, poll_now) = (Arc::clone(&notes), Arc::clone(&poll_now));
@@ -92,7 +99,10 @@ async fn brain(flags: &Flags) -> anyhow::Result<()> {
     };
     let service = EventService::builder(inbox, handler).build();
     let listener = TcpListener::bind(&flags.listen).await?;
-    let stop = async { tokio::signal::ctrl_c().await.expect("signals can be listened for") };
+    let stop = async {
+        let signal = tokio::signal::ctrl_c().await;
+        signal.expect("signals can be listened for");
+    };
     tracing::info!(address = %listener.local_addr()?, "listening for events");
 
     // The receiver is up before the tool is called, so that the first event finds it.
@@ -104,7 +114,13 @@ async fn brain(flags: &Flags) -> anyhow::Result<()> {
 
 /// Takes one verified event. It is acknowledged when its note is on disk, and not before.
 fn take(accepted: &Accepted, notes: &Notebook) -> Result<(), NotNow> {
-    let TaskEvent { task_id, seq, event_type, payload, .. } = &accepted.event;
+    let TaskEvent {
+        task_id,
+        seq,
+        event_type,
+        payload,
+        ..
+    } = &accepted.event;
     tracing::info!(%task_id, %seq, r#type = %event_type, payload = %show(payload), "event");
     if let Some(gap) = accepted.gap {
         tracing::warn!(%task_id, %gap, "polling");
@@ -157,7 +173,13 @@ async fn reconcile(url: &str, notes: &Notebook) -> anyhow::Result<()> {
         if !tasks.iter().any(|info| info.task_id == lost) {
             // The server does not know it: it was restarted, and the work is gone.
             tracing::warn!(task_id = %lost, error_code = "SERVER_RESTARTED", "lost");
-            notes.put(&lost, Note { state: TaskState::Failed, created_at: None })?;
+            notes.put(
+                &lost,
+                Note {
+                    state: TaskState::Failed,
+                    created_at: None,
+                },
+            )?;
         }
     }
     Ok(())
@@ -172,9 +194,19 @@ async fn call<T: DeserializeOwned>(url: &str, tool: &str, arguments: Map) -> any
         client.cancel().await?;
         anyhow::Ok(result)
     };
-    let result = timeout(Duration::from_secs(30), exchange).await.context("no answer in 30 s")??;
-    let text = result.content.first().and_then(|block| block.as_text()).context("no text")?;
-    ensure!(result.is_error != Some(true), "{tool} refused: {}", text.text);
+    let result = timeout(Duration::from_secs(30), exchange)
+        .await
+        .context("no answer in 30 s")??;
+    let text = result
+        .content
+        .first()
+        .and_then(|block| block.as_text())
+        .context("no text")?;
+    ensure!(
+        result.is_error != Some(true),
+        "{tool} refused: {}",
+        text.text
+    );
     serde_json::from_str(&text.text).with_context(|| format!("{tool} answered {}", text.text))
 }
 
@@ -193,23 +225,33 @@ struct Note {
 
 impl Note {
     fn of(info: &TaskInfo) -> Self {
-        Self { state: info.state, created_at: Some(info.created_at) }
+        Self {
+            state: info.state,
+            created_at: Some(info.created_at),
+        }
     }
 }
 
 impl Notebook {
     fn open(path: PathBuf) -> anyhow::Result<Self> {
         let notes = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{}", path.display()))?,
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).with_context(|| format!("{}", path.display()))?
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { path, notes: Mutex::new(notes) })
+        Ok(Self {
+            path,
+            notes: Mutex::new(notes),
+        })
     }
 
     fn running(&self) -> Vec<TaskId> {
         let notes = self.notes.lock().expect("nobody panics while holding it");
-        let running = notes.iter().filter(|(_, note)| note.state == TaskState::Running);
+        let running = notes
+            .iter()
+            .filter(|(_, note)| note.state == TaskState::Running);
         running.map(|(id, _)| id.clone()).collect()
     }
 
@@ -227,7 +269,9 @@ impl Notebook {
             }
         }
         let mut changed = notes.clone();
-        let is_news = changed.insert(id.clone(), note.clone()).is_none_or(|old| old.state != note.state);
+        let is_news = changed
+            .insert(id.clone(), note.clone())
+            .is_none_or(|old| old.state != note.state);
         // Renamed into place, so that a crash leaves the old file or the new one, never half of it.
         let draft = self.path.with_extension("draft");
         std::fs::write(&draft, serde_json::to_vec_pretty(&changed)?)?;

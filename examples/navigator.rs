@@ -28,7 +28,7 @@ use tokio::time::interval;
 #[tokio::main]
 async fn main() -> ExitCode {
     let flags = ServerFlags::parse();
-    rvc_examples::run(flags.log, serve(&flags)).await
+    rvc_examples::run(flags.log, Box::pin(serve(&flags))).await
 }
 
 async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
@@ -36,7 +36,10 @@ async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
     let manager = TaskManager::new("navigation".parse()?, poster);
     let navigator = Navigator {
         manager: manager.clone(),
-        robot: Arc::new(Mutex::new(Robot { at_m: 0.0, speed: 0.0 })),
+        robot: Arc::new(Mutex::new(Robot {
+            at_m: 0.0,
+            speed: 0.0,
+        })),
         tools: Navigator::tool_router() + task_tools(manager.clone()),
     };
     rvc_mcp::serve(flags.serve_config()?, move || navigator.clone(), manager).await?;
@@ -54,14 +57,14 @@ struct Navigator {
 struct NavigateTo {
     /// Where to drive: dock, kitchen or lab.
     place: String,
-    /// Conditions that send an event when they come true: {"type": "eta_below", "seconds": N},
-    /// {"type": "zone_entered", "zone": Z} or {"type": "progress_above", "percent": N}.
+    /// Conditions that send an event when they come true: `{"type": "eta_below", "seconds": N}`,
+    /// `{"type": "zone_entered", "zone": Z}` or `{"type": "progress_above", "percent": N}`.
     triggers: Option<Vec<Trigger>>,
 }
 
 #[tool_router]
 impl Navigator {
-    /// Start driving to a place. Returns a task_id immediately.
+    /// Start driving to a place. Returns a `task_id` immediately.
     #[tool(input_schema = schema_for_type::<NavigateTo>())]
     async fn navigate_to(
         &self,
@@ -104,7 +107,8 @@ async fn drive(
     let whole_m = (goal_m - robot.at_m).abs();
     let mut zone = robot.zone();
     let mut control = interval(CONTROL_PERIOD);
-    while robot.at_m != goal_m {
+    let mut left_m = whole_m;
+    while left_m > 0.0 {
         control.tick().await;
         if task.is_cancelled() {
             // The cancel is answered when this is done, and says `stopped: true`.
@@ -116,7 +120,7 @@ async fn drive(
         }
         robot.drive(goal_m);
 
-        let left_m = (goal_m - robot.at_m).abs();
+        left_m = (goal_m - robot.at_m).abs();
         let eta_s = robot.eta_s(goal_m);
         let percent = 100.0 * (1.0 - left_m / whole_m);
         task.progress(payload! { "eta_s": eta_s, "distance_m": left_m, "percent": percent })?;
@@ -161,7 +165,11 @@ impl Robot {
     fn advance(&mut self, goal_m: f64) {
         let step_m = self.speed * CONTROL_PERIOD.as_secs_f64();
         let left_m = goal_m - self.at_m;
-        self.at_m = if left_m.abs() <= step_m { goal_m } else { self.at_m + step_m.copysign(left_m) };
+        self.at_m = if left_m.abs() <= step_m {
+            goal_m
+        } else {
+            self.at_m + step_m.copysign(left_m)
+        };
     }
 
     fn zone(&self) -> &'static str {
@@ -176,7 +184,12 @@ impl Robot {
 /// In metres along the line.
 const PLACES: [(&str, f64); 3] = [("dock", 0.0), ("kitchen", 6.0), ("lab", 12.0)];
 /// Where each zone begins.
-const ZONES: [(&str, f64); 4] = [("dock", 0.0), ("corridor", 1.0), ("kitchen", 5.0), ("lab", 10.0)];
+const ZONES: [(&str, f64); 4] = [
+    ("dock", 0.0),
+    ("corridor", 1.0),
+    ("kitchen", 5.0),
+    ("lab", 10.0),
+];
 /// In metres a second.
 const FULL_SPEED: f64 = 1.0;
 /// In metres a second squared.

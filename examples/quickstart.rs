@@ -1,10 +1,10 @@
-//! A robot that waves: the smallest whole server.
-use std::time::Duration;
+//! The smallest whole server: a robot that waves. The README shows it.
 
 use rmcp::handler::server::{tool::ToolRouter, wrapper::Parameters};
 use rmcp::{ServerHandler, model::CallToolResult, schemars, tool, tool_handler, tool_router};
 use rvc_mcp::{ServeConfig, logging, refused, started, task_tools};
 use rvc_tasks::{EventPoster, TaskManager, TaskSpec, payload};
+use tokio::time::{Duration, sleep};
 
 #[derive(Clone)]
 struct Robot(TaskManager, ToolRouter<Self>);
@@ -20,7 +20,7 @@ impl Robot {
     async fn wave(&self, Parameters(Wave { times }): Parameters<Wave>) -> CallToolResult {
         let task = self.0.start(TaskSpec::new("wave"), async move |task| {
             for n in 1..=times {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                sleep(Duration::from_secs(1)).await;
                 task.progress(payload! { "waved": n })?;
             }
             Ok(payload! { "waved": times })
@@ -28,6 +28,7 @@ impl Robot {
         task.map_or_else(|error| refused(&error), started)
     }
 }
+
 #[tool_handler(router = self.1)]
 impl ServerHandler for Robot {}
 
@@ -35,6 +36,7 @@ impl ServerHandler for Robot {}
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     logging::init(logging::LogFormat::Json)?;
     let manager = TaskManager::new("waver".parse()?, EventPoster::from_env("waver".parse()?)?);
-    let robot = Robot(manager.clone(), Robot::tool_router() + task_tools(manager.clone()));
+    let tools = Robot::tool_router() + task_tools(manager.clone());
+    let robot = Robot(manager.clone(), tools);
     Ok(rvc_mcp::serve(ServeConfig::from_env()?, move || robot.clone(), manager).await?)
 }

@@ -18,14 +18,16 @@ use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use rvc_examples::ServerFlags;
 use rvc_mcp::{CallContext, started, task_tools};
-use rvc_tasks::{EventPoster, Map, TaskContext, TaskError, TaskManager, TaskSpec, Trigger, payload};
+use rvc_tasks::{
+    EventPoster, Map, TaskContext, TaskError, TaskManager, TaskSpec, Trigger, payload,
+};
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let flags = ServerFlags::parse();
-    rvc_examples::run(flags.log, serve(&flags)).await
+    rvc_examples::run(flags.log, Box::pin(serve(&flags))).await
 }
 
 async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
@@ -52,14 +54,14 @@ struct SleepTask {
     /// Fail at the end, to see what a failure looks like.
     #[serde(default)]
     fail: bool,
-    /// Conditions that send an event when they come true: {"type": "eta_below", "seconds": N} or
-    /// {"type": "progress_above", "percent": N}.
+    /// Conditions that send an event when they come true: `{"type": "eta_below", "seconds": N}` or
+    /// `{"type": "progress_above", "percent": N}`.
     triggers: Option<Vec<Trigger>>,
 }
 
 #[tool_router]
 impl Sleeper {
-    /// Start a fake long-running task that sleeps for duration_s seconds. Returns a task_id
+    /// Start a fake long-running task that sleeps for `duration_s` seconds. Returns a `task_id`
     /// immediately.
     #[tool(input_schema = schema_for_type::<SleepTask>())]
     async fn sleep_task(
@@ -105,8 +107,10 @@ async fn sleep(task: TaskContext, duration_s: f64, fail: bool) -> Result<Map, Ta
         }
     }
     if fail {
-        return Err(TaskError::new("FAKE_FAILURE", "The sleeper was asked to fail.")
-            .suggestion("retry_without_fail"));
+        return Err(
+            TaskError::new("FAKE_FAILURE", "The sleeper was asked to fail.")
+                .suggestion("retry_without_fail"),
+        );
     }
     Ok(payload! { "slept_s": duration_s })
 }

@@ -24,7 +24,7 @@ use tokio::time::{MissedTickBehavior, interval};
 #[tokio::main]
 async fn main() -> ExitCode {
     let flags = ServerFlags::parse();
-    rvc_examples::run(flags.log, serve(&flags)).await
+    rvc_examples::run(flags.log, Box::pin(serve(&flags))).await
 }
 
 async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
@@ -46,14 +46,14 @@ struct Watcher {
 
 #[derive(Deserialize, JsonSchema)]
 struct WatchFor {
-    /// What to look for: person, dog or door_open.
+    /// What to look for: `person`, `dog` or `door_open`.
     label: String,
 }
 
 #[tool_router]
 impl Watcher {
-    /// Start watching for something; an event is sent each time it appears. Runs until cancel_task
-    /// is called. Returns a task_id immediately.
+    /// Start watching for something; an event is sent each time it appears. Runs until it is
+    /// cancelled with `cancel_task`. Returns a `task_id` immediately.
     #[tool(input_schema = schema_for_type::<WatchFor>())]
     async fn watch_for(
         &self,
@@ -63,10 +63,16 @@ impl Watcher {
         let WatchFor { label } =
             serde_json::from_value(arguments.into()).map_err(|error| error.to_string())?;
         if !LABELS.contains(&label.as_str()) {
-            return Err(format!("cannot recognise {label:?}; can: {}", LABELS.join(", ")));
+            return Err(format!(
+                "cannot recognise {label:?}; can: {}",
+                LABELS.join(", ")
+            ));
         }
         self.manager
-            .start(TaskSpec::new("watch_for").log_context(context.into()), |task| watch(task, label))
+            .start(
+                TaskSpec::new("watch_for").log_context(context.into()),
+                |task| watch(task, label),
+            )
             .map(started)
             .map_err(|error| error.to_string())
     }

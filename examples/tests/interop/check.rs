@@ -3,7 +3,11 @@
 use crate::script::{example, python, run};
 
 fn check(environment: &str, transport: &str) {
-    let result = run(environment, "check.py", &["--transport", transport, "--", &example("sleeper")]);
+    let result = run(
+        environment,
+        "check.py",
+        &["--transport", transport, "--", &example("sleeper")],
+    );
     result.unwrap_or_else(|failure| panic!("{failure}"));
 }
 

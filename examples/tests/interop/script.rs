@@ -10,12 +10,19 @@ const DEADLINE: Duration = Duration::from_secs(58);
 /// Runs `examples/interop/<script>` in one of the Python environments; returns what it wrote, as
 /// an error if it failed.
 pub(crate) fn run(environment: &str, script: &str, arguments: &[&str]) -> Result<String, String> {
-    let test = std::thread::current().name().unwrap_or("main").replace("::", "-");
+    let test = std::thread::current()
+        .name()
+        .unwrap_or("main")
+        .replace("::", "-");
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     // A file and not a pipe: nobody has to read while the script runs.
     let file = File::create(&output).expect("the build directory can be written");
     let mut child = Command::new(python(environment))
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("interop").join(script))
+        .arg(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("interop")
+                .join(script),
+        )
         .args(arguments)
         .stdout(file.try_clone().expect("the file is open"))
         .stderr(file)
@@ -44,16 +51,22 @@ pub(crate) fn run(environment: &str, script: &str, arguments: &[&str]) -> Result
 
 /// The interpreter of an environment, such as `mcp-1.30.0`.
 pub(crate) fn python(environment: &str) -> PathBuf {
-    variable("RVC_INTEROP_VENVS").join(environment).join("bin/python")
+    variable("RVC_INTEROP_VENVS")
+        .join(environment)
+        .join("bin/python")
 }
 
 /// The release build of an example.
 pub(crate) fn example(name: &str) -> String {
     let path = variable("RVC_RELEASE_DIR").join("examples").join(name);
-    path.into_os_string().into_string().expect("build directories have plain names")
+    path.into_os_string()
+        .into_string()
+        .expect("build directories have plain names")
 }
 
 fn variable(name: &str) -> PathBuf {
     let value = std::env::var_os(name);
-    value.unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask ci interop`")).into()
+    value
+        .unwrap_or_else(|| panic!("{name} is not set: run `cargo xtask ci interop`"))
+        .into()
 }

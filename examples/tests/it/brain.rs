@@ -28,9 +28,25 @@ struct Brain {
 
 impl Brain {
     fn start(&self, mcp: &str, call: &[&str]) -> Program {
-        let notes = self.notes.to_str().expect("build directories have plain names");
-        let fixed = ["--mcp", mcp, "--listen", &self.listen, "--notes", notes, "--poll-every", "1"];
-        Program::start("brain", &[&fixed, call].concat(), &[("RVC_EVENT_SECRET", SECRET)])
+        let notes = self
+            .notes
+            .to_str()
+            .expect("build directories have plain names");
+        let fixed = [
+            "--mcp",
+            mcp,
+            "--listen",
+            &self.listen,
+            "--notes",
+            notes,
+            "--poll-every",
+            "1",
+        ];
+        Program::start(
+            "brain",
+            &[&fixed, call].concat(),
+            &[("RVC_EVENT_SECRET", SECRET)],
+        )
     }
 
     fn callback(&self) -> String {
@@ -40,11 +56,25 @@ impl Brain {
 
 #[test]
 fn an_end_that_came_while_the_brain_was_away_is_learned_by_polling() {
-    let brain = Brain { listen: format!("127.0.0.1:{}", free_port()), notes: no_notes("away.json") };
+    let brain = Brain {
+        listen: format!("127.0.0.1:{}", free_port()),
+        notes: no_notes("away.json"),
+    };
     let callback = brain.callback();
-    let variables = [("RVC_CALLBACK_URL", callback.as_str()), ("RVC_EVENT_SECRET", SECRET)];
+    let variables = [
+        ("RVC_CALLBACK_URL", callback.as_str()),
+        ("RVC_EVENT_SECRET", SECRET),
+    ];
     let (_sleeper, mcp) = Program::serve("sleeper", &variables);
-    let mut first = brain.start(&mcp, &["--call", "sleep_task", "--arguments", r#"{"duration_s": 2}"#]);
+    let mut first = brain.start(
+        &mcp,
+        &[
+            "--call",
+            "sleep_task",
+            "--arguments",
+            r#"{"duration_s": 2}"#,
+        ],
+    );
     let started = first.logged("started", |_| true);
     first.logged("event", |line| line["seq"] == "1");
     drop(first);
@@ -61,7 +91,10 @@ fn an_end_that_came_while_the_brain_was_away_is_learned_by_polling() {
 
 #[test]
 fn a_task_that_a_restarted_server_does_not_know_is_lost() {
-    let brain = Brain { listen: format!("127.0.0.1:{}", free_port()), notes: no_notes("lost.json") };
+    let brain = Brain {
+        listen: format!("127.0.0.1:{}", free_port()),
+        notes: no_notes("lost.json"),
+    };
     let port = free_port().to_string();
     let start_sleeper = || {
         let flags = ["--transport", "streamable-http", "--port", &port];
@@ -71,7 +104,15 @@ fn a_task_that_a_restarted_server_does_not_know_is_lost() {
     };
     let sleeper = start_sleeper();
     let mcp = format!("http://127.0.0.1:{port}/mcp");
-    let mut program = brain.start(&mcp, &["--call", "sleep_task", "--arguments", r#"{"duration_s": 600}"#]);
+    let mut program = brain.start(
+        &mcp,
+        &[
+            "--call",
+            "sleep_task",
+            "--arguments",
+            r#"{"duration_s": 600}"#,
+        ],
+    );
     let started = program.logged("started", |_| true);
 
     drop(sleeper);

@@ -6,7 +6,10 @@ const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rvc-sleeper.serv
 
 #[test]
 fn systemd_finds_nothing_wrong_with_the_unit() {
-    let Ok(verified) = Command::new("systemd-analyze").args(["verify", UNIT]).output() else {
+    let Ok(verified) = Command::new("systemd-analyze")
+        .args(["verify", UNIT])
+        .output()
+    else {
         eprintln!("not checked: this machine has no systemd-analyze");
         return;
     };
@@ -30,6 +33,8 @@ fn the_unit_is_hardened_and_gets_its_secret_from_systemd() {
         assert!(unit.lines().any(|found| found == line), "{line}");
     }
     // Cancel grace, drain and the end of sessions, as the kit's defaults have them.
-    let stop = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec="));
+    let stop = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("TimeoutStopSec="));
     assert!(stop.unwrap().parse::<u32>().unwrap() > 5 + 5 + 10);
 }

@@ -19,8 +19,11 @@ pub(crate) struct Program {
 impl Program {
     /// Starts the example that was built beside this test.
     pub(crate) fn start(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let test = std::env::current_exe().expect("a test knows its own path");
-        let build = test.ancestors().nth(2).expect("it is in deps, in the build's directory");
+        let this = std::env::current_exe().expect("a test knows its own path");
+        let build = this
+            .ancestors()
+            .nth(2)
+            .expect("it is in deps, in the build's directory");
         let mut command = Command::new(build.join("examples").join(name));
         for (variable, _) in std::env::vars_os() {
             let text = variable.to_string_lossy();
@@ -45,23 +48,35 @@ impl Program {
                 }
             }
         });
-        Self { child, log, seen: Vec::new() }
+        Self {
+            child,
+            log,
+            seen: Vec::new(),
+        }
     }
 
     /// Starts a server on a free port, and returns where it speaks MCP.
     pub(crate) fn serve(name: &str, variables: &[(&str, &str)]) -> (Self, String) {
         let flags = ["--transport", "streamable-http", "--port", "0"];
         let mut program = Self::start(name, &flags, variables);
-        let line = program.logged("serving", |_| true);
-        let url = line["url"].as_str().expect("it says where").to_owned();
+        let url = program.url();
         (program, url)
+    }
+
+    /// Waits until the server serves, and returns where it speaks MCP.
+    pub(crate) fn url(&mut self) -> String {
+        let line = self.logged("serving", |_| true);
+        line["url"].as_str().expect("it says where").to_owned()
     }
 
     /// Waits for the next log line with this message that is the one looked for.
     pub(crate) fn logged(&mut self, message: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let start = Instant::now();
         loop {
-            match self.log.recv_timeout(DEADLINE.saturating_sub(start.elapsed())) {
+            match self
+                .log
+                .recv_timeout(DEADLINE.saturating_sub(start.elapsed()))
+            {
                 Ok(text) => {
                     let line: Value = serde_json::from_str(&text)
                         .unwrap_or_else(|error| panic!("the log is JSON lines: {error} in {text}"));

@@ -20,7 +20,10 @@ impl Receiver {
     pub(crate) async fn of(server: &str) -> Self {
         let secret = Secret::new(SECRET.as_bytes()).expect("it is not empty");
         let server = server.parse().expect("it is a server name");
-        let inbox = Inbox::builder().server(server, [secret]).build().expect("it has a server");
+        let inbox = Inbox::builder()
+            .server(server, [secret])
+            .build()
+            .expect("it has a server");
         let (sender, events) = unbounded_channel();
         let handler = move |accepted: Accepted| {
             assert!(accepted.gap.is_none(), "{accepted:?}");
@@ -30,21 +33,31 @@ impl Receiver {
             }
             std::future::ready(Ok::<(), NotNow>(()))
         };
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has free ports");
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("loopback has free ports");
         let address = listener.local_addr().expect("it is bound");
         let service = EventService::builder(inbox, handler).build();
         tokio::spawn(rvc_inbox::serve(listener, service, std::future::pending()));
-        Self { url: format!("http://{address}/api/agent/events"), events }
+        Self {
+            url: format!("http://{address}/api/agent/events"),
+            events,
+        }
     }
 
     /// What makes a server send its events here.
     pub(crate) fn variables(&self) -> [(&str, &str); 2] {
-        [("RVC_CALLBACK_URL", &self.url), ("RVC_EVENT_SECRET", SECRET)]
+        [
+            ("RVC_CALLBACK_URL", &self.url),
+            ("RVC_EVENT_SECRET", SECRET),
+        ]
     }
 
     /// The next event.
     pub(crate) async fn next(&mut self) -> TaskEvent {
-        let event = timeout(DEADLINE, self.events.recv()).await.expect("an event comes in time");
+        let event = timeout(DEADLINE, self.events.recv())
+            .await
+            .expect("an event comes in time");
         event.expect("the receiver runs")
     }
 }

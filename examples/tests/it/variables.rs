@@ -44,7 +44,10 @@ fn the_env_example_has_every_variable_that_a_server_reads_and_no_other() {
 
 #[test]
 fn the_readme_has_every_variable_that_a_server_reads() {
-    let section = README.split("## Environment variables").nth(1).expect("the section is there");
+    let section = README
+        .split("## Environment variables")
+        .nth(1)
+        .expect("the section is there");
     let table = section.split("\n## ").next().unwrap();
     assert!(names(table).is_superset(&read_by_servers()), "{table}");
 }
