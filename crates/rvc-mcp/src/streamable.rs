@@ -146,3 +146,110 @@ impl Body for HeldBody {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use http::header;
+
+    use super::*;
+    use crate::config::ServeConfig;
+
+    struct Bare;
+    impl ServerHandler for Bare {}
+
+    fn service() -> Streamable<Bare> {
+        let access = ServeConfig::default().access();
+        Streamable::new(
+            &access,
+            || Bare,
+            TaskTracker::new(),
+            CancellationToken::new(),
+        )
+    }
+
+    async fn send(
+        service: &Streamable<Bare>,
+        method: Method,
+        session: Option<&str>,
+        body: &'static str,
+    ) -> Response<BoxBody<Bytes, Infallible>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri("/mcp")
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, text/event-stream")
+            .body(Full::<Bytes>::from(body))
+            .unwrap();
+        if let Some(session) = session {
+            let session = session.parse().unwrap();
+            request.headers_mut().insert("mcp-session-id", session);
+        }
+        service.handle(request).await
+    }
+
+    async fn open(service: &Streamable<Bare>) -> String {
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":
+            "2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}"#;
+        let response = send(service, Method::POST, None, hello).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        response.headers()["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    async fn ping(service: &Streamable<Bare>, session: &str) -> StatusCode {
+        let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+        send(service, Method::POST, Some(session), ping)
+            .await
+            .status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_lasts_while_its_client_listens_and_says_nothing() {
+        let service = service();
+        let session = open(&service).await;
+        let listening = send(&service, Method::GET, Some(&session), "").await;
+        assert_eq!(listening.status(), StatusCode::OK);
+
+        sleep(IDLE * 100).await;
+        assert_eq!(ping(&service, &session).await, StatusCode::OK);
+
+        drop(listening);
+        sleep(IDLE * 2).await;
+        assert_eq!(ping(&service, &session).await, StatusCode::NOT_FOUND);
+        assert!(service.sessions.sessions.read().await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_nobody_uses_is_kept_for_an_hour() {
+        let service = service();
+        let session = open(&service).await;
+
+        sleep(IDLE / 60 * 59).await;
+        assert_eq!(ping(&service, &session).await, StatusCode::OK);
+        sleep(IDLE / 60 * 61).await;
+        assert_eq!(ping(&service, &session).await, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_is_in_flight_until_its_answer_was_read() {
+        let service = service();
+        let session = open(&service).await;
+        assert!(service.calls.is_empty());
+
+        let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+        let answer = send(&service, Method::POST, Some(&session), ping).await;
+        assert_eq!(service.calls.len(), 1);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(body.ends_with(b"\n\n"));
+        assert!(service.calls.is_empty());
+
+        let listening = send(&service, Method::GET, Some(&session), "").await;
+        assert!(service.calls.is_empty());
+        drop(listening);
+    }
+}

@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::ServerHandler;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -138,7 +139,13 @@ where
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok((stream, _)) => {
+                // Events are small, and each is waited for.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "could not set nodelay");
+                }
+                return stream;
+            }
             Err(error) => {
                 // Mostly too many open files: trying again at once would spin.
                 tracing::warn!(%error, "could not accept a connection");
@@ -148,15 +155,12 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-async fn connection<H, F>(stream: TcpStream, routes: Arc<Routes<H, F>>, ends: Ends)
+async fn connection<I, H, F>(stream: I, routes: Arc<Routes<H, F>>, ends: Ends)
 where
+    I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     H: ServerHandler,
     F: Fn() -> H + Send + Sync + 'static,
 {
-    // Events are small, and each is waited for.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "could not set nodelay");
-    }
     let service = service_fn(move |request| {
         let routes = Arc::clone(&routes);
         async move { Ok::<_, Infallible>(routes.handle(request).await) }
@@ -179,5 +183,79 @@ where
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bytes::Bytes;
+    use http::header;
+    use http_body_util::{BodyExt, Full};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[derive(Clone)]
+    struct Bare;
+    impl ServerHandler for Bare {}
+
+    fn connect(transport: Transport, ends: &Ends) -> DuplexStream {
+        let config = ServeConfig::default().with_transport(transport);
+        let (calls, services) = (TaskTracker::new(), TaskTracker::new());
+        let routes = Routes::new(&config, || Bare, calls, services, ends.sessions.clone());
+        let (ours, theirs) = duplex(1024);
+        tokio::spawn(connection(theirs, Arc::new(routes), ends.clone()));
+        ours
+    }
+
+    async fn open(stream: DuplexStream) -> Response<Incoming> {
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("/sse")
+            .header(header::HOST, "localhost")
+            .body(Full::<Bytes>::default())
+            .unwrap();
+        sender.send_request(request).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_lives_for_days_on_comments_alone() {
+        let ends = Ends::default();
+        let mut body = open(connect(Transport::Sse, &ends)).await.into_body();
+        let begin = Instant::now();
+
+        while begin.elapsed() < Duration::from_secs(2 * 24 * 60 * 60) {
+            assert!(body.frame().await.unwrap().is_ok());
+        }
+        ends.sessions.cancel();
+        assert!(body.frame().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_never_comes_costs_its_connection() {
+        let begin = Instant::now();
+        let mut stream = connect(Transport::StreamableHttp, &Ends::default());
+        stream.write_all(b"POST /mcp HTTP/1.1\r\n").await.unwrap();
+
+        let mut answer = Vec::new();
+        // How it is closed is hyper's affair.
+        let _ = stream.read_to_end(&mut answer).await;
+
+        assert_eq!(begin.elapsed().as_secs(), HEAD.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_closed_when_the_server_ends() {
+        let ends = Ends::default();
+        let mut stream = connect(Transport::StreamableHttp, &ends);
+        tokio::task::yield_now().await;
+
+        ends.idle.cancel();
+
+        assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
     }
 }

@@ -14,7 +14,6 @@ use rmcp::ServerHandler;
 use rmcp::service::serve_server_with_ct;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 
 use crate::access::AccessPolicy;
 use crate::sse::body;
@@ -93,7 +92,7 @@ where
             end,
         } = self.sessions.open();
         let handler = (self.factory)();
-        let service = async move {
+        self.services.spawn(async move {
             match serve_server_with_ct(handler, transport, end).await {
                 Ok(running) => {
                     // How it ended was logged by rmcp.
@@ -101,9 +100,7 @@ where
                 }
                 Err(error) => tracing::debug!(%error, "a session ended before its handshake"),
             }
-        };
-        self.services
-            .spawn(service.instrument(tracing::info_span!("sse_session")));
+        });
 
         let mut response = Response::new(stream.boxed());
         let headers = response.headers_mut();
@@ -141,9 +138,9 @@ where
         message.insert_extension(parts);
         match session.push(message).await {
             Ok(()) => text(StatusCode::ACCEPTED, "Accepted"),
-            Err(error @ PushError::Ended) => text(StatusCode::NOT_FOUND, &error),
+            Err(error @ PushError::Ended) => text(StatusCode::NOT_FOUND, error),
             Err(error @ PushError::Busy) => {
-                let mut response = text(StatusCode::TOO_MANY_REQUESTS, &error);
+                let mut response = text(StatusCode::TOO_MANY_REQUESTS, error);
                 response
                     .headers_mut()
                     .insert(RETRY_AFTER, HeaderValue::from_static("1"));

@@ -352,21 +352,42 @@ async fn a_server_that_talks_to_a_client_that_does_not_read_ends_the_session() {
     assert_eq!(client.post(&call(2, "echo")).await, StatusCode::NOT_FOUND);
 }
 
+fn with(
+    mut request: Request<Full<Bytes>>,
+    name: header::HeaderName,
+    value: Option<&str>,
+) -> Request<Full<Bytes>> {
+    request.headers_mut().remove(&name);
+    if let Some(value) = value {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    request
+}
+
+/// Every request is answered with its status.
+async fn assert_statuses<const N: usize>(rig: &Rig, table: [(Request<Full<Bytes>>, u16); N]) {
+    for (request, status) in table {
+        let what = format!(
+            "{} {} {:?}",
+            request.method(),
+            request.uri(),
+            request.headers()
+        );
+        let response = rig.service.handle(request).await;
+        assert_eq!(response.status(), status, "{what}");
+        let is_405 = status == 405;
+        assert_eq!(response.headers().contains_key(header::ALLOW), is_405);
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn bad_requests_are_refused_with_the_status_that_says_why() {
+async fn a_message_for_nobody_or_of_no_form_is_refused_with_the_status_that_says_why() {
     let rig = Rig::new(&Probe::default());
     let client = rig.connect().await;
     let url = &client.url;
-    let message = call(1, "echo").to_string();
-    let with = |mut request: Request<Full<Bytes>>, name, value: Option<&str>| {
-        request.headers_mut().remove(&name);
-        if let Some(value) = value {
-            request.headers_mut().insert(name, value.parse().unwrap());
-        }
-        request
-    };
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let as_method = |method, path: &str| {
-        let mut request = post(path, message.clone());
+        let mut request = post(path, ping);
         *request.method_mut() = method;
         request
     };
@@ -379,21 +400,14 @@ async fn bad_requests_are_refused_with_the_status_that_says_why() {
         (as_method(Method::GET, url), 405),
         (as_method(Method::PUT, url), 405),
         (as_method(Method::OPTIONS, url), 405),
-        (post("/messages/", message.clone()), 400),
-        (post("/messages/?session_id=", message.clone()), 400),
-        (post("/messages/?sessionId=1", message.clone()), 400),
-        (post(unknown, message.clone()), 404),
-        (post("/messages/?session_id=%00", message.clone()), 404),
+        (post("/messages/", ping), 400),
+        (post("/messages/?session_id=", ping), 400),
+        (post("/messages/?sessionId=1", ping), 400),
+        (post(unknown, ping), 404),
+        (post("/messages/?session_id=%00", ping), 404),
+        (with(post(url, ping), header::CONTENT_TYPE, None), 415),
         (
-            with(post(url, message.clone()), header::CONTENT_TYPE, None),
-            415,
-        ),
-        (
-            with(
-                post(url, message.clone()),
-                header::CONTENT_TYPE,
-                Some("text/plain"),
-            ),
+            with(post(url, ping), header::CONTENT_TYPE, Some("text/plain")),
             415,
         ),
         (post(url, ""), 400),
@@ -402,61 +416,45 @@ async fn bad_requests_are_refused_with_the_status_that_says_why() {
         (post(url, "[]"), 400),
         (post(url, r#"{"id":1,"method":"ping"}"#), 400),
         (post(url, vec![b' '; MAX_BODY + 1]), 413),
-        (with(get("/sse"), header::HOST, None), 400),
-        (with(get("/sse"), header::HOST, Some("a b")), 400),
-        (with(get("/sse"), header::HOST, Some("evil.example")), 403),
-        (
-            with(get("/sse"), header::ORIGIN, Some("http://evil.example")),
-            403,
-        ),
-        (with(get("/sse"), header::ORIGIN, Some("null")), 403),
+        // And this is fine, without the slash too.
         (
             with(
-                post(url, message.clone()),
-                header::HOST,
-                Some("evil.example"),
-            ),
-            403,
-        ),
-        (
-            with(
-                post(url, message.clone()),
-                header::ORIGIN,
-                Some("http://evil.example"),
-            ),
-            403,
-        ),
-        // Refused before anything else is looked at.
-        (
-            with(get("/nothing"), header::HOST, Some("evil.example")),
-            403,
-        ),
-        // And these are fine.
-        (
-            with(
-                post(url, message.clone()),
-                header::ORIGIN,
-                Some("http://localhost:1"),
-            ),
-            202,
-        ),
-        (
-            with(
-                post(&url.replace("/?", "?"), message.clone()),
+                post(&url.replace("/?", "?"), ping),
                 header::CONTENT_TYPE,
                 Some("Application/JSON; charset=utf-8"),
             ),
             202,
         ),
     ];
-    for (request, status) in table {
-        let what = format!("{request:?}");
-        let response = rig.service.handle(request).await;
-        assert_eq!(response.status(), status, "{what}");
-        let is_405 = status == 405;
-        assert_eq!(response.headers().contains_key(header::ALLOW), is_405);
-    }
+    assert_statuses(&rig, table).await;
     // None of this opened a session, or hurt the one that is open.
+    assert_eq!(rig.service.sessions().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_host_or_origin_is_refused_before_anything_else_is_looked_at() {
+    let rig = Rig::new(&Probe::default());
+    let client = rig.connect().await;
+    let url = &client.url;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let host = |request, host| with(request, header::HOST, Some(host));
+    let origin = |request, origin| with(request, header::ORIGIN, Some(origin));
+    let table = [
+        (with(get("/sse"), header::HOST, None), 400),
+        (host(get("/sse"), "a b"), 400),
+        (host(get("/sse"), "evil.example"), 403),
+        (origin(get("/sse"), "http://evil.example"), 403),
+        (origin(get("/sse"), "null"), 403),
+        (host(post(url, ping), "evil.example"), 403),
+        (origin(post(url, ping), "http://evil.example"), 403),
+        (host(get("/nothing"), "evil.example"), 403),
+        (
+            host(post(url, vec![b' '; MAX_BODY + 1]), "evil.example"),
+            403,
+        ),
+        (origin(post(url, ping), "http://localhost:1"), 202),
+    ];
+    assert_statuses(&rig, table).await;
     assert_eq!(rig.service.sessions().len(), 1);
 }
 

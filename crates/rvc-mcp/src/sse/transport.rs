@@ -59,13 +59,18 @@ impl Transport<RoleServer> for SseTransport {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), SendError>> + Send + 'static {
-        let debt = answered(&message).and_then(|id| self.ledger.settle(id));
+        let answered = answered(&message);
+        let is_answer = answered.is_some();
+        let debt = answered.and_then(|id| self.ledger.settle(id));
         let outgoing = self.outgoing.clone();
         let end = self.end.clone();
         async move {
             let frame = frame::message(&message).map_err(SendError::Encode)?;
             match timeout(STALLED, outgoing.send(Outgoing { frame, debt })).await {
-                Ok(sent) => sent.map_err(|_| SendError::Dropped),
+                Ok(Ok(())) => Ok(()),
+                // A client may leave before its answer. rmcp would log that as an error.
+                Ok(Err(_)) if is_answer => Ok(()),
+                Ok(Err(_)) => Err(SendError::Dropped),
                 Err(_) => {
                     tracing::warn!("an event stream is not read: its session ends");
                     end.cancel();
