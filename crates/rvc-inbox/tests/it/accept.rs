@@ -28,6 +28,7 @@ fn a_signed_event_is_new_once_and_a_duplicate_after_that() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is one table")]
 fn every_fault_has_its_verdict_and_status() {
     let body = event("nav-7f3a2b", 0, 1).to_json();
     let good = headers("navigation", "s3cret", NOW, &body);

@@ -132,6 +132,9 @@ impl World {
 }
 
 proptest! {
+    // Each case signs and verifies up to some hundred events.
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
     #[test]
     fn every_event_is_new_exactly_once_whatever_is_retried_replayed_or_forgotten(
         remembered_events in prop_oneof![1..5_usize, Just(1_000)],
