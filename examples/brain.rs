@@ -81,10 +81,7 @@ async fn brain(flags: &Flags) -> anyhow::Result<()> {
         tracing::warn!("the secret: {warning}");
     }
     let inbox = Inbox::builder()
-        .server(
-            flags.server.clone(),
-            [secret],
-        )
+        .server(flags.server.clone(), [secret])
         .build()?;
     let handler = {
         let (notes, poll_now) = (Arc::clone(&notes), Arc::clone(&poll_now));

@@ -1,21 +1,4 @@
-//! The files of `examples/deploy`.
-
-use std::process::Command;
-
-const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rvc-sleeper.service");
-
-#[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
-    let Ok(verified) = Command::new("systemd-analyze")
-        .args(["verify", UNIT])
-        .output()
-    else {
-        eprintln!("not checked: this machine has no systemd-analyze");
-        return;
-    };
-    let said = String::from_utf8_lossy(&verified.stderr);
-    assert!(verified.status.success() && said.is_empty(), "{said}");
-}
+//! The unit in `examples/deploy`. Whether systemd can read it, `cargo xtask ci deploy` says.
 
 #[test]
 fn the_unit_is_hardened_and_gets_its_secret_from_systemd() {
