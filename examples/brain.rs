@@ -27,7 +27,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rvc_inbox::{Accepted, EventService, Inbox, NotNow, Sighting};
 use rvc_mcp::logging::LogFormat;
 use rvc_sign::Secret;
-use rvc_wire::{EventType, Map, ServerName, TaskEvent, TaskId, TaskInfo, TaskState, Timestamp};
+use rvc_wire::{EventType, Map, ServerName, TaskId, TaskInfo, TaskState, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -109,28 +109,20 @@ async fn brain(flags: &Flags) -> anyhow::Result<()> {
     }
 }
 
-/// Takes one verified event. It is acknowledged when its note is on disk, and not before.
+/// Takes one verified event. It is acknowledged after its note is written, never before.
 fn take(accepted: &Accepted, notes: &Notebook) -> Result<(), NotNow> {
-    let TaskEvent {
-        task_id,
-        seq,
-        event_type,
-        payload,
-        ..
-    } = &accepted.event;
-    tracing::info!(%task_id, %seq, r#type = %event_type, payload = %show(payload), "event");
-    if let Some(gap) = accepted.gap {
-        tracing::warn!(%task_id, %gap, "polling");
-    }
-    let state = match event_type {
+    let event = &accepted.event;
+    // Which event of which task it is stands in the span that the service has put around this.
+    tracing::info!(payload = %show(&event.payload), "event");
+    let state = match event.event_type {
         EventType::TaskDone => TaskState::Succeeded,
         EventType::TaskFailed => TaskState::Failed,
         _ => TaskState::Running,
     };
     // The server was restarted and drew the same id again: this is another task.
-    let created_at = (accepted.sighting == Sighting::Again).then_some(accepted.event.ts);
+    let created_at = (accepted.sighting == Sighting::Again).then_some(event.ts);
     notes
-        .put(task_id, Note { state, created_at })
+        .put(&event.task_id, Note { state, created_at })
         .map(drop)
         .map_err(|error| NotNow::new(error.to_string()))
 }
@@ -148,6 +140,7 @@ async fn work(flags: &Flags, notes: &Notebook, poll_now: &Notify) -> anyhow::Res
             // Nothing follows from silence: the server may be starting.
             tracing::warn!(error = format!("{error:#}"), "cannot poll");
         }
+        // Until an event calls for it, or the pause is over and something runs.
         let pause = Duration::from_secs(flags.poll_every);
         while timeout(pause, poll_now.notified()).await.is_err() && notes.running().is_empty() {}
     }

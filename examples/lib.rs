@@ -8,18 +8,18 @@ use std::process::ExitCode;
 use rvc_mcp::logging::{self, LogFormat};
 use rvc_mcp::{ConfigError, ServeConfig, Transport};
 
-/// The flags of a server; each one goes before its environment variable.
+/// A capability server on the Async Task Contract. A flag goes before its environment variable.
 #[derive(Debug, clap::Parser)]
 pub struct ServerFlags {
-    /// How MCP travels: stdio, streamable-http or sse [env: `MCP_TRANSPORT`]
+    /// How MCP travels: stdio, streamable-http or sse (else `MCP_TRANSPORT`)
     #[arg(long)]
     pub transport: Option<Transport>,
 
-    /// The address to listen on [env: `MCP_HOST`]
+    /// The address to listen on (else `MCP_HOST`)
     #[arg(long)]
     pub host: Option<String>,
 
-    /// The port to listen on [env: `MCP_PORT`]
+    /// The port to listen on (else `MCP_PORT`)
     #[arg(long)]
     pub port: Option<u16>,
 

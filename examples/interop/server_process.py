@@ -22,7 +22,7 @@ class ServerProcess:
         self.ready = threading.Event()
         self.reader = threading.Thread(target=self.read_log, daemon=True)
         self.reader.start()
-        self.ready.wait(10)
+        self.ready.wait(25)
         if self.port is None:
             self.process.kill()
             self.reader.join(1)
@@ -41,7 +41,7 @@ class ServerProcess:
         """SIGTERM, as systemd sends it. Returns the exit code and what was written to stdout."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(12)
+            self.process.wait(7)
         finally:
             self.process.kill()
         self.reader.join(5)

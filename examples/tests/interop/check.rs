@@ -80,6 +80,6 @@ the_check_notices! {
     fires_twice: "failed: the events:",
     never_fires: "failed: the events:",
     failed_when_cancelled: "failed: the cancelled task's events:",
-    event_after_cancel: "failed: the cancelled task's events:",
+    event_after_cancel: "failed: its events after the cancel:",
     leaks_secret: "failed: the secret is not in the log",
 }
