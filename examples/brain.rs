@@ -47,7 +47,7 @@ struct Flags {
     #[arg(long, default_value = "127.0.0.1:8000")]
     listen: String,
     /// The file that keeps over a restart what is known
-    #[arg(long, default_value = "brain.json")]
+    #[arg(long, default_value_os_t = std::env::temp_dir().join("rvc-brain.json"))]
     notes: PathBuf,
     /// A tool to call at the start
     #[arg(long)]
