@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rvc_poster::OutgoingEvent;
-use rvc_wire::{Map, Seq, TaskId, TaskInfo, Timestamp, ToolName};
+use rvc_wire::{Map, Seq, TaskId, TaskInfo, TaskState, Timestamp, ToolName};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -132,7 +132,18 @@ impl Record {
 
     /// The task as a poll sees it.
     pub(crate) fn info(&self) -> TaskInfo {
+        self.info_of(&self.lock())
+    }
+
+    /// The same, if the task is in one of these states or there are none. Results can be large:
+    /// what is not asked for is not copied.
+    pub(crate) fn info_in(&self, states: &[TaskState]) -> Option<TaskInfo> {
         let ledger = self.lock();
+        let asked = states.is_empty() || states.contains(&ledger.stage.state());
+        asked.then(|| self.info_of(&ledger))
+    }
+
+    fn info_of(&self, ledger: &Ledger) -> TaskInfo {
         let (result, failure) = match &ledger.stage {
             Stage::Ended { end, .. } => match end {
                 End::Succeeded(result) => (Some(result.clone()), None),
@@ -184,10 +195,9 @@ impl Record {
             let ledger = &mut *guard;
             let sealing = ledger.stage.seal(seal);
             if sealing == Sealing::Accepted {
-                match seal {
-                    Seal::Cancel => ledger.discard_held(),
+                if let Seal::Deadline(_) = seal {
                     // It was reported before the seal, and goes out before the failure.
-                    Seal::Deadline(_) => self.release_held(ledger, Instant::now()),
+                    self.release_held(ledger, Instant::now());
                 }
                 ledger.updated_at = self.now(ledger);
             }
@@ -298,13 +308,5 @@ impl Record {
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         // Every change is complete before anything that could panic is called.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Ledger {
-    fn discard_held(&mut self) {
-        if let Some(thinning) = &mut self.thinning {
-            thinning.discard();
-        }
     }
 }
