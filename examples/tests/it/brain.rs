@@ -80,7 +80,7 @@ fn an_end_that_came_while_the_brain_was_away_is_learned_by_polling() {
             "--call",
             "sleep_task",
             "--arguments",
-            r#"{"duration_s": 2}"#,
+            r#"{"duration_s": 3}"#,
         ],
     );
     let started = first.logged("started", |_| true);
@@ -88,7 +88,7 @@ fn an_end_that_came_while_the_brain_was_away_is_learned_by_polling() {
     drop(first);
 
     // The task ends meanwhile.
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(3));
     let mut second = brain.start(&mcp, &[]);
 
     let learned = second.logged("learned by polling", |line| line["state"] == "succeeded");
