@@ -4,8 +4,8 @@
 //!    and without a gap.
 //! 2. Under that lock, too, is decided whether an event is still admitted: after a seal none of
 //!    the body's is posted.
-//! 3. Nothing that others wrote runs under the lock, except the sink and the clock; futures are
-//!    dropped and aborted outside of it.
+//! 3. Nothing that others wrote runs under the lock, except the sink, the clock and the log;
+//!    bodies are dropped and aborted outside of it.
 
 mod end;
 mod events;
