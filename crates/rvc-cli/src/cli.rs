@@ -14,13 +14,14 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// How log lines look, json or pretty; RUST_LOG says what is logged
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "json")]
-    log: LogFormat,
+    /// How log lines look, json (the default) or pretty; RUST_LOG says what is logged
+    #[arg(long, global = true, value_name = "FORMAT")]
+    log: Option<LogFormat>,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(command::demo::Demo),
     Sign(command::sign::Sign),
     Verify(command::verify::Verify),
     #[command(subcommand)]
@@ -30,8 +31,13 @@ enum Command {
 
 impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        logging::init(self.log)?;
+        // The demo is for people to look at, so it logs only for those who ask.
+        let is_asked = self.log.is_some() || std::env::var_os("RUST_LOG").is_some();
+        if is_asked || !matches!(self.command, Command::Demo(_)) {
+            logging::init(self.log.unwrap_or_default())?;
+        }
         match self.command {
+            Command::Demo(demo) => demo.run(),
             Command::Sign(sign) => sign.run(),
             Command::Verify(verify) => verify.run(),
             Command::Event(event) => event.run(),

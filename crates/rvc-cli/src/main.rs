@@ -1,5 +1,10 @@
 //! `rvc`: sees, checks and shows the events of the Async Task Contract.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "the doc comments of commands and arguments are their help texts"
+)]
+
 mod cli;
 mod command;
 mod input;

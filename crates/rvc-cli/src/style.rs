@@ -13,7 +13,6 @@ pub(crate) enum Colour {
     Red,
     Green,
     Yellow,
-    Cyan,
     Dim,
     Bold,
 }
@@ -45,7 +44,6 @@ impl Style {
             Colour::Red => "31",
             Colour::Green => "32",
             Colour::Yellow => "33",
-            Colour::Cyan => "36",
             Colour::Dim => "2",
             Colour::Bold => "1",
         };

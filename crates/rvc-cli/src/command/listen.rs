@@ -18,7 +18,7 @@ use crate::style::Style;
 /// Receives events, verifies them, and prints each as it comes
 ///
 /// It acknowledges what it prints, so it stands in for the brain: point RVC_CALLBACK_URL of
-/// a server at http://ADDR/api/agent/events. A duplicate is acknowledged and marked, a gap in
+/// a server at `http://ADDR/api/agent/events`. A duplicate is acknowledged and marked, a gap in
 /// `seq` is marked, and a request that is refused is answered with 400, 401, 408 or 413 and
 /// printed with its reason. Ctrl-C or SIGTERM ends it in order, with exit code 0.
 ///
@@ -88,11 +88,11 @@ impl Listen {
         let end = async {
             tokio::select! {
                 () = stopped => {}
-                () = scribe.broken() => {}
+                () = scribe.sheet().failed() => {}
             }
         };
         rvc_inbox::serve(listener, service, end).await;
-        scribe.outcome()
+        scribe.sheet().outcome()
     }
 }
 

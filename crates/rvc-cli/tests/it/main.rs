@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod demo;
 mod event_check;
 mod help;
 mod listen;

@@ -21,7 +21,8 @@ fn sign(secret: &str, timestamp: &str, body: &str) -> String {
 }
 
 fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    let digits: Vec<String> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }
 
 fn verify(secret: &str, timestamp: &str, signature: &str, now: &str, body: &str) -> Answer {

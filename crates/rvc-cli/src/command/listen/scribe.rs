@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
-use tokio::sync::Notify;
 
 use crate::command::listen::report::Report;
-use crate::output;
+use crate::output::Sheet;
 use crate::style::Style;
 
 /// How reports are printed.
@@ -21,8 +20,7 @@ pub(crate) enum Form {
 pub(crate) struct Scribe {
     form: Form,
     record: Mutex<Option<File>>,
-    unprinted: Mutex<Option<io::Error>>,
-    broken: Notify,
+    sheet: Sheet,
 }
 
 impl Scribe {
@@ -37,8 +35,7 @@ impl Scribe {
         Ok(Self {
             form,
             record: Mutex::new(record.map(open).transpose()?),
-            unprinted: Mutex::new(None),
-            broken: Notify::new(),
+            sheet: Sheet::default(),
         })
     }
 
@@ -57,34 +54,14 @@ impl Scribe {
                 tracing::error!(%error, "cannot write the record");
             })?;
         }
-        let printed = output::line(match self.form {
+        self.sheet.line(match self.form {
             Form::Json => report.to_json().to_string(),
             Form::Text(style) => report.to_text(style),
-        });
-        printed.inspect_err(|error| {
-            let mut unprinted = self
-                .unprinted
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            unprinted.get_or_insert_with(|| error.kind().into());
-            self.broken.notify_one();
         })
     }
 
-    /// Waits until standard output is broken.
-    pub(crate) async fn broken(&self) {
-        self.broken.notified().await;
-    }
-
-    /// The error that broke standard output, if one did.
-    pub(crate) fn outcome(&self) -> anyhow::Result<()> {
-        let mut unprinted = self
-            .unprinted
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        match unprinted.take() {
-            Some(error) => Err(error).context("cannot print"),
-            None => Ok(()),
-        }
+    /// Where it prints.
+    pub(crate) fn sheet(&self) -> &Sheet {
+        &self.sheet
     }
 }
