@@ -29,7 +29,7 @@ pub struct Signature {
 
 impl Signature {
     pub(crate) fn of(secret: &Secret, timestamp: &TimestampText, body: &[u8]) -> Self {
-        let tag = Tag::new(secret, &[timestamp.with_dot(), body]);
+        let tag = Tag::of_event(secret, timestamp, body);
         let mut text = [0; PREFIX.len() + HEX_LEN];
         let (prefix, digits) = text
             .split_first_chunk_mut::<{ PREFIX.len() }>()

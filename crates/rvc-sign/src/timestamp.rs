@@ -30,13 +30,16 @@ impl TimestampText {
         let mut bytes = [b'.'; Self::CAPACITY];
         let mut start = Self::CAPACITY - 1;
         let mut rest = timestamp.unsigned_abs();
-        loop {
+        // Two digits a step: each waits for the division of the one before.
+        while rest >= 10 {
+            start -= 2;
+            bytes[start] = digit(rest / 10 % 10);
+            bytes[start + 1] = digit(rest % 10);
+            rest /= 100;
+        }
+        if rest > 0 || timestamp == 0 {
             start -= 1;
-            bytes[start] = b'0' + u8::try_from(rest % 10).expect("a digit is below ten");
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
+            bytes[start] = digit(rest);
         }
         if timestamp < 0 {
             start -= 1;
@@ -57,6 +60,10 @@ impl TimestampText {
     }
 }
 
+fn digit(value: u64) -> u8 {
+    b'0' + u8::try_from(value).expect("a digit is below ten")
+}
+
 #[cfg(test)]
 mod tests {
     use std::format;
@@ -64,11 +71,15 @@ mod tests {
 
     use super::*;
 
-    const EDGES: [i64; 9] = [
+    const EDGES: [i64; 13] = [
         0,
         1,
         9,
         10,
+        99,
+        100,
+        109,
+        1_000,
         1_765_532_000,
         i64::MAX,
         -1,

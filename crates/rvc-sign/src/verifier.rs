@@ -1,6 +1,7 @@
 //! The strict check of a received event.
 
 use crate::tag::Tag;
+use crate::timestamp::TimestampText;
 use crate::{Headers, Secret, SkewDirection, VerifyError, signature, timestamp};
 
 /// Checks received events against the secrets of one server.
@@ -79,15 +80,17 @@ impl<S: AsRef<[Secret]>> Verifier<S> {
         body: &[u8],
         now: i64,
     ) -> Result<usize, VerifyError> {
-        let timestamp_text = timestamp_header.as_ref();
-        let timestamp = timestamp::parse(timestamp_text).ok_or(VerifyError::BadTimestamp)?;
+        let timestamp =
+            timestamp::parse(timestamp_header.as_ref()).ok_or(VerifyError::BadTimestamp)?;
         let given =
             signature::parse(signature_header.as_ref()).ok_or(VerifyError::MalformedSignature)?;
         self.check_skew(timestamp, now)?;
+        // Only one text reads as this timestamp, so this is the header's.
+        let timestamp = TimestampText::new(timestamp);
         self.secrets
             .as_ref()
             .iter()
-            .position(|secret| Tag::new(secret, &[timestamp_text, b".", body]).is(&given, secret))
+            .position(|secret| Tag::of_event(secret, &timestamp, body).is(&given, secret))
             .ok_or(VerifyError::Mismatch)
     }
 
