@@ -141,7 +141,7 @@ fn event(task: u32, n: u32) -> TaskEvent {
     id[4..8].copy_from_slice(&n.to_be_bytes());
     let payload = json!({
         "eta_s": 22.4, "distance_m": 14.1, "percent": 60, "n": n,
-        "pose": { "x": 12.345_678, "y": -3.210_987, "yaw": 1.570_796 },
+        "pose": { "x": 12.345_678, "y": -3.210_987, "yaw": 0.785_2 },
         "path": "x".repeat(256),
     });
     TaskEvent {
