@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-pub use self::builder::{ConfigError, TaskManagerBuilder};
+pub use self::builder::{SetupError, TaskManagerBuilder};
 use crate::json_size::json_size;
 use crate::lifecycle::{Exit, Sealing};
 use crate::port::Port;

@@ -12,19 +12,20 @@ use crate::EventSink;
 /// # Examples
 ///
 /// ```
-/// use rvc_tasks::{MemorySink, TaskManager, TaskSpec, payload};
+/// use std::time::Duration;
+/// use rvc_tasks::{EventType, MemorySink, TaskManager, TaskSpec, payload};
 ///
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sink = MemorySink::new();
 /// let manager = TaskManager::new("sleeper".parse()?, sink.clone());
 ///
-/// manager.start(TaskSpec::new("nap"), async |_| Ok(payload! { "slept_s": 0 }))?;
-/// manager.close().await;
+/// let started = manager.start(TaskSpec::new("nap"), async |_| Ok(payload! { "slept_s": 0 }))?;
+/// manager.wait(&started.task_id, Duration::from_secs(10)).await;
 ///
-/// assert!(sink.events().len() <= 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// assert_eq!(sink.events()[0].event_type, EventType::TaskDone);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemorySink(Arc<Mutex<Kept>>);

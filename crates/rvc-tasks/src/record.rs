@@ -281,9 +281,12 @@ impl Record {
         if self.admit().is_err() {
             return;
         }
-        self.span.in_scope(|| match error.source_chain() {
-            Some(chain) => tracing::error!(error = %chain, "the body returned an error"),
-            None => tracing::warn!(error = %error, "the body failed the task"),
+        self.span.in_scope(|| {
+            if let Some(chain) = error.source_chain() {
+                tracing::error!(error = %chain, "the body returned an error");
+            } else {
+                tracing::warn!(error = %error, "the body failed the task");
+            }
         });
     }
 

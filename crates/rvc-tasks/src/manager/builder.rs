@@ -91,18 +91,18 @@ impl TaskManagerBuilder {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] says which setting cannot work.
-    pub fn build(self) -> Result<TaskManager, ConfigError> {
+    /// [`SetupError`] says which setting cannot work.
+    pub fn build(self) -> Result<TaskManager, SetupError> {
         if let Some(sinks) = self.sink.server()
             && *sinks != self.server
         {
-            return Err(ConfigError::OtherServer {
+            return Err(SetupError::OtherServer {
                 server: self.server.clone(),
                 sinks: sinks.clone(),
             });
         }
         if self.max_event_bytes < LEAST_EVENT_BYTES {
-            return Err(ConfigError::EventsTooSmall {
+            return Err(SetupError::EventsTooSmall {
                 bytes: self.max_event_bytes,
                 least: LEAST_EVENT_BYTES,
             });
@@ -129,7 +129,7 @@ impl TaskManagerBuilder {
 /// Why a manager cannot work as it is set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum SetupError {
     /// The sink signs for another server, and a receiver refuses such events.
     #[error("the event sink is bound to server {sinks}, not to {server}")]
     OtherServer {

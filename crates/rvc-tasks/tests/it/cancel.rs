@@ -1,6 +1,8 @@
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rvc_tasks::{
@@ -245,9 +247,7 @@ async fn a_panic_during_a_cancel_ends_it_and_says_that_the_stop_was_not_in_order
     struct Jammed;
     impl Drop for Jammed {
         fn drop(&mut self) {
-            if !std::thread::panicking() {
-                panic!("brake jammed");
-            }
+            assert!(std::thread::panicking(), "brake jammed");
         }
     }
 
@@ -358,6 +358,52 @@ async fn a_body_that_blocks_its_thread_is_reported_as_not_stopped() {
             "the verdict stays"
         );
         assert_eq!(sink.events(), []);
+    }
+}
+
+/// A body whose destructor, which runs when it has returned and its end is not yet recorded,
+/// brings in a cancel.
+struct CancelledInTheWindow {
+    manager: TaskManager,
+    task: TaskContext,
+}
+
+impl Future for CancelledInTheWindow {
+    type Output = Result<rvc_tasks::Map, rvc_tasks::TaskError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(Ok(payload! { "arrived": true }))
+    }
+}
+
+impl Drop for CancelledInTheWindow {
+    fn drop(&mut self) {
+        let mut cancel = Box::pin(self.manager.cancel(self.task.task_id()));
+        let first_poll = cancel
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(first_poll.is_pending(), "the cancel is accepted");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_in_the_completion_window_wins() {
+    for mode in [CancelMode::Droppable, COOPERATIVE] {
+        let (manager, sink) = navigation();
+        let task = manager
+            .start(spec().cancel_mode(mode), {
+                let manager = manager.clone();
+                |task| CancelledInTheWindow { manager, task }
+            })
+            .unwrap()
+            .task_id;
+
+        let info = crate::support::end(&manager, &task).await;
+
+        assert_eq!(info.state, TaskState::Cancelled);
+        assert_eq!(info.result, None);
+        assert!(manager.cancel(&task).await.unwrap().stopped);
+        assert_eq!(sink.events(), [], "no task_done after an accepted cancel");
     }
 }
 

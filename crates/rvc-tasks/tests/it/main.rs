@@ -3,5 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod cancel;
+mod clock;
+mod deadline;
+mod interval;
 mod lifecycle;
+mod log_lines;
+mod retention;
+mod sinks;
 mod support;
+mod triggers;
+mod watcher;
