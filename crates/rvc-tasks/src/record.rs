@@ -184,10 +184,9 @@ impl Record {
             let ledger = &mut *guard;
             let sealing = ledger.stage.seal(seal);
             if sealing == Sealing::Accepted {
-                match seal {
-                    Seal::Cancel => ledger.discard_held(),
+                if let Seal::Deadline(_) = seal {
                     // It was reported before the seal, and goes out before the failure.
-                    Seal::Deadline(_) => self.release_held(ledger, Instant::now()),
+                    self.release_held(ledger, Instant::now());
                 }
                 ledger.updated_at = self.now(ledger);
             }
@@ -298,13 +297,5 @@ impl Record {
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         // Every change is complete before anything that could panic is called.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Ledger {
-    fn discard_held(&mut self) {
-        if let Some(thinning) = &mut self.thinning {
-            thinning.discard();
-        }
     }
 }

@@ -57,10 +57,6 @@ impl<T> Thinning<T> {
     pub(crate) const fn holds(&self) -> bool {
         self.held.is_some()
     }
-
-    pub(crate) fn discard(&mut self) {
-        self.held = None;
-    }
 }
 
 #[cfg(test)]

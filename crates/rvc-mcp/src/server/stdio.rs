@@ -116,3 +116,110 @@ impl Written {
         let _ = timeout(ANSWERS, self.0).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult};
+    use rmcp::service::{RequestContext, RoleClient, RunningService};
+    use rmcp::{ErrorData, RoleServer, ServiceExt};
+    use tokio::sync::Notify;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    /// A handler whose tools answer once the task manager is closed.
+    struct Late {
+        called: Arc<Notify>,
+        answer: Arc<Notify>,
+    }
+
+    impl ServerHandler for Late {
+        async fn call_tool(
+            &self,
+            _: CallToolRequestParams,
+            _: RequestContext<RoleServer>,
+        ) -> Result<CallToolResponse, ErrorData> {
+            self.called.notify_one();
+            self.answer.notified().await;
+            Ok(CallToolResult::success(vec![]).into())
+        }
+    }
+
+    struct Rig {
+        client: RunningService<RoleClient, ()>,
+        called: Arc<Notify>,
+        stop: CancellationToken,
+        closed: CancellationToken,
+        server: JoinHandle<Result<(), ServeError>>,
+    }
+
+    async fn connect() -> Rig {
+        let (client_input, output) = duplex(BUFFER);
+        let (input, client_output) = duplex(BUFFER);
+        let (called, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let handler = Late {
+            called: Arc::clone(&called),
+            answer: Arc::clone(&answer),
+        };
+        let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
+        let shutdown = stop.clone().cancelled_owned();
+        let is_closed = closed.clone();
+        let close = async move {
+            answer.notify_one();
+            is_closed.cancel();
+        };
+        let server = tokio::spawn(run(handler, input, output, close, shutdown));
+        Rig {
+            client: ().serve((client_input, client_output)).await.unwrap(),
+            called,
+            stop,
+            closed,
+            server,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_closes_the_manager_and_lets_the_answers_in_flight_go_out() {
+        let rig = connect().await;
+        let peer = rig.client.peer().clone();
+        let call =
+            tokio::spawn(async move { peer.call_tool(CallToolRequestParams::new("late")).await });
+        rig.called.notified().await;
+
+        rig.stop.cancel();
+
+        assert!(call.await.unwrap().is_ok());
+        rig.server.await.unwrap().unwrap();
+        assert!(rig.closed.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_input_closes_the_manager() {
+        let rig = connect().await;
+
+        rig.client.cancel().await.unwrap();
+
+        rig.server.await.unwrap().unwrap();
+        assert!(rig.closed.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shutdown_before_the_handshake_closes_the_manager() {
+        let (input, _client) = duplex(BUFFER);
+        let (_other, output) = duplex(BUFFER);
+        let closed = CancellationToken::new();
+        let close = async { closed.cancel() };
+        let handler = Late {
+            called: Arc::default(),
+            answer: Arc::default(),
+        };
+
+        run(handler, input, output, close, async {}).await.unwrap();
+
+        assert!(closed.is_cancelled());
+    }
+}

@@ -1,12 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select};
 use futures_util::{FutureExt, poll};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
@@ -21,7 +22,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -43,7 +44,11 @@ impl ServerHandler for Probe {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         match &*request.name {
-            "wait" => self.gate.notified().await,
+            "wait" => {
+                let answered = self.gate.notified();
+                let cancelled = context.ct.cancelled();
+                select(pin!(answered), pin!(cancelled)).await;
+            }
             "talk" => {
                 let word = || CustomNotification::new("notifications/word", None);
                 let word = || ServerNotification::CustomNotification(word());
@@ -222,11 +227,14 @@ async fn a_dropped_stream_ends_its_service_and_its_session() {
     client.post(&call(1, "wait")).await;
     assert_eq!(rig.services.len(), 1);
     let url = client.url.clone();
+    let begin = Instant::now();
 
     drop(client);
 
     rig.services.close();
     rig.services.wait().await;
+    // The call was told at once, not after a time-out of rmcp.
+    assert_eq!(begin.elapsed(), Duration::ZERO);
     assert!(rig.service.sessions().is_empty());
     assert!(rig.calls.is_empty());
     let dead = rig.service.handle(post(&url, call(2, "echo").to_string()));
@@ -326,7 +334,7 @@ async fn a_client_that_does_not_read_is_refused_before_it_makes_the_server_grow(
     let waiting = rig
         .service
         .handle(post(&url, call(999, "echo").to_string()));
-    let mut waiting = std::pin::pin!(waiting);
+    let mut waiting = pin!(waiting);
     assert!(poll!(waiting.as_mut()).is_pending());
     client.message().await;
     assert_eq!(waiting.await.status(), StatusCode::ACCEPTED);

@@ -115,11 +115,11 @@ impl Robot {
 
     #[tool(description = "Answers when it is told to.")]
     async fn wait(&self, cancelled: CancellationToken) -> CallToolResult {
-        tokio::select! {
-            () = self.answer.notified() => {}
-            () = cancelled.cancelled() => {}
-        }
-        CallToolResult::success(vec![ContentBlock::text("waited")])
+        let text = tokio::select! {
+            () = self.answer.notified() => "waited",
+            () = cancelled.cancelled() => "cut off",
+        };
+        CallToolResult::success(vec![ContentBlock::text(text)])
     }
 }
 

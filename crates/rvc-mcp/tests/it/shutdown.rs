@@ -3,8 +3,9 @@
 use rvc_mcp::Transport;
 use rvc_tasks::TaskState;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 
 use crate::robot::Robot;
 use crate::sse_client::SseClient;
@@ -37,9 +38,13 @@ async fn open_streams_do_not_keep_a_server_from_ending() {
 async fn shutting_down_cancels_tasks_and_lets_the_answers_in_flight_go_out() {
     let robot = Robot::new();
     let server = robot.listen(Transport::Sse).await;
+    let authority = server.url.split('/').nth(2).unwrap().to_owned();
     let mut client = SseClient::connect(&server.url).await;
-    let started = client.call("drive", &json!({"stubborn": true})).await;
+    let mut idle = TcpStream::connect(&authority).await.unwrap();
+    let stubborn = json!({"stubborn": true});
+    let started = client.call("drive", &stubborn).await;
     let started: Value = serde_json::from_str(&started).unwrap();
+    client.call("drive", &stubborn).await;
     let params = json!({
         "name": "cancel_task", "arguments": {"task_id": started["task_id"]},
     });
@@ -47,20 +52,32 @@ async fn shutting_down_cancels_tasks_and_lets_the_answers_in_flight_go_out() {
     let wait = client.begin("tools/call", &json!({"name": "wait"})).await;
 
     let end = tokio::spawn(server.end());
-    // The body is told to stop, and stops; the other call answers late.
+    // Nobody new is let in, and who is idle is sent away, while the bodies take their time.
+    assert_eq!(idle.read(&mut [0]).await.unwrap(), 0);
+    assert!(TcpStream::connect(&authority).await.is_err());
+    robot.halt.notify_one();
+    while robot.manager.list(&[TaskState::Running]).len() == 2 {
+        yield_now().await;
+    }
     robot.halt.notify_one();
     let answer = client.message().await.unwrap();
     assert_eq!(answer["id"], cancel);
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(r#""stopped":true"#));
     robot.answer.notify_one();
-    assert_eq!(client.message().await.unwrap()["id"], wait);
+    let answer = client.message().await.unwrap();
+    assert_eq!(answer["id"], wait);
+    assert_eq!(answer["result"]["content"][0]["text"], "waited");
     assert_eq!(client.message().await, None);
 
     end.await.unwrap();
-    let tasks = robot.manager.list(&[]);
-    assert_eq!(tasks.len(), 1);
-    assert_eq!(tasks[0].state, TaskState::Cancelled);
+    let states: Vec<_> = robot
+        .manager
+        .list(&[])
+        .iter()
+        .map(|task| task.state)
+        .collect();
+    assert_eq!(states, [TaskState::Cancelled; 2]);
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ impl Record {
                 json_size(failure)
             }
             End::Cancelled => {
-                ledger.discard_held();
+                ledger.thinning = None;
                 ledger.updated_at = self.now(ledger);
                 0
             }

@@ -485,3 +485,27 @@ async fn no_event_follows_an_accepted_cancel_however_hard_the_body_tries() {
         assert_eq!(sink.events().len(), when_accepted);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_task_starts_unseen_by_a_close() {
+    for _ in 0..100 {
+        let (manager, sink) = navigation();
+        let starter = tokio::spawn({
+            let manager = manager.clone();
+            async move {
+                let forever = async |_| std::future::pending().await;
+                while manager.start(spec(), forever).is_ok() {
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        tokio::task::yield_now().await;
+
+        manager.close().await;
+
+        assert_eq!(manager.list(&[TaskState::Running]), []);
+        assert!(sink.is_closed());
+        starter.await.unwrap();
+        assert_eq!(manager.list(&[TaskState::Running]), []);
+    }
+}
