@@ -81,15 +81,21 @@ mod access;
 mod answer;
 mod call_context;
 mod config;
+mod form;
 #[cfg(feature = "logging")]
 pub mod logging;
+mod protocol_error;
 mod server;
 mod sse;
 mod streamable;
+mod task_server;
 mod tools;
 
 pub use crate::answer::{refused, started};
 pub use crate::call_context::CallContext;
 pub use crate::config::{ConfigError, ServeConfig, Transport};
+pub use crate::form::form;
+pub use crate::protocol_error::protocol_error;
 pub use crate::server::{ServeError, Server, serve};
+pub use crate::task_server::{Access, AccessKind, HandleLimits, Principal, TaskServer, ToolTasks};
 pub use crate::tools::task_tools;

@@ -93,17 +93,22 @@
 //!
 //! None.
 
+mod ask;
+mod call_scope;
 mod clock;
+mod companions;
 mod context;
 mod emit_error;
 mod event_sink;
 mod failures;
+mod handle;
 mod json_size;
 mod lifecycle;
 mod manager;
 mod memory_sink;
 mod payload;
 mod port;
+mod question;
 mod record;
 mod registry;
 mod runner;
@@ -121,12 +126,15 @@ pub use rvc_wire::{
 };
 pub use serde_json::Value;
 
+pub use crate::call_scope::{CallScope, Caller};
 pub use crate::clock::{Clock, SystemClock};
 pub use crate::context::{Firing, TaskContext};
 pub use crate::emit_error::EmitError;
 pub use crate::event_sink::{EventSink, NoSink};
+pub use crate::handle::{TaskHandle, WeakTaskHandle};
 pub use crate::manager::{Cancelled, SetupError, TaskManager, TaskManagerBuilder};
 pub use crate::memory_sink::MemorySink;
+pub use crate::question::{Answered, BadAnswer, OpenQuestion, Question};
 pub use crate::spec::{CancelMode, LogContext, TaskSpec};
 pub use crate::start_error::StartError;
 pub use crate::task_error::TaskError;
