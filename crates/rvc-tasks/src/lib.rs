@@ -119,7 +119,10 @@ mod teardown;
 mod thinning;
 mod trigger;
 
-pub use rvc_poster::{CloseReport, EventPoster, OutgoingEvent};
+pub use rvc_poster::{
+    CloseReport, ConfigError, Endpoint, EndpointError, EventPoster, EventPosterBuilder,
+    OutgoingEvent, PosterConfig, QueueLimits,
+};
 pub use rvc_wire::{
     EventType, Map, NameError, ServerName, ShortName, TaskEvent, TaskFailure, TaskId, TaskInfo,
     TaskState, TaskStateError, Timestamp, ToolName, Trigger,

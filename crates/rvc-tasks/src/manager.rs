@@ -137,8 +137,7 @@ impl TaskManager {
         let records = self.inner.registry().all();
         records
             .iter()
-            .map(|record| record.info())
-            .filter(|info| states.is_empty() || states.contains(&info.state))
+            .filter_map(|record| record.info_in(states))
             .collect()
     }
 

@@ -4,8 +4,8 @@
 //!    and without a gap.
 //! 2. Under that lock, too, is decided whether an event is still admitted: after a seal none of
 //!    the body's is posted.
-//! 3. Nothing that others wrote runs under the lock, except the sink and the clock; futures are
-//!    dropped and aborted outside of it.
+//! 3. Nothing that others wrote runs under the lock, except the sink, the clock and the log;
+//!    bodies are dropped and aborted outside of it.
 
 mod end;
 mod events;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rvc_poster::OutgoingEvent;
-use rvc_wire::{Map, Seq, TaskId, TaskInfo, Timestamp, ToolName};
+use rvc_wire::{Map, Seq, TaskId, TaskInfo, TaskState, Timestamp, ToolName};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -141,7 +141,18 @@ impl Record {
 
     /// The task as a poll sees it.
     pub(crate) fn info(&self) -> TaskInfo {
+        self.info_of(&self.lock())
+    }
+
+    /// The same, if the task is in one of these states or there are none. Results can be large:
+    /// what is not asked for is not copied.
+    pub(crate) fn info_in(&self, states: &[TaskState]) -> Option<TaskInfo> {
         let ledger = self.lock();
+        let asked = states.is_empty() || states.contains(&ledger.stage.state());
+        asked.then(|| self.info_of(&ledger))
+    }
+
+    fn info_of(&self, ledger: &Ledger) -> TaskInfo {
         let (result, failure) = match &ledger.stage {
             Stage::Ended { end, .. } => match end {
                 End::Succeeded(result) => (Some(result.clone()), None),

@@ -1,5 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rvc_poster::OutgoingEvent;
@@ -148,7 +149,7 @@ impl Record {
     }
 
     /// Sends the report that is held back if its time has come. `Some` says how long to wait on.
-    fn release_due(&self) -> Option<std::time::Duration> {
+    fn release_due(&self) -> Option<Duration> {
         let mut guard = self.lock();
         let ledger = &mut *guard;
         let now = Instant::now();
@@ -185,7 +186,8 @@ impl Record {
             ts: self.now(ledger),
             payload,
         };
-        let body = event.to_json().into();
+        // To its exact size: it may wait in a queue that counts bytes.
+        let body = event.to_json().into_boxed_slice().into();
         Draft { event, body }
     }
 

@@ -197,25 +197,25 @@ async fn a_result_of_8_mib_is_left_out_of_the_event_and_read_with_get_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_8_mib_is_shortened_in_the_event_and_read_with_get_task() {
+async fn a_failure_larger_than_an_event_is_shortened_there_and_read_with_get_task() {
     let (manager, sink) = navigation();
     let task = manager
         .start(spec(), async |_| {
-            Err(TaskError::new("STUCK", "x".repeat(8 << 20)).suggestion("y".repeat(8 << 20)))
+            Err(TaskError::new("STUCK", "x".repeat(1 << 20)).suggestion("y".repeat(1 << 20)))
         })
         .unwrap()
         .task_id;
 
     let failure = end(&manager, &task).await.failure.unwrap();
 
-    assert_eq!(failure.message.len(), 8 << 20);
+    assert_eq!(failure.message.len(), 1 << 20);
     let sent = &sink.events()[0].payload;
     assert_eq!(sent["error_code"], "STUCK");
     assert!(
         sent["message"]
             .as_str()
             .unwrap()
-            .ends_with("x [cut, 8388608 bytes in all]")
+            .ends_with("x [cut, 1048576 bytes in all]")
     );
 }
 
