@@ -51,3 +51,33 @@ async fn keys_of_tasks_that_are_gone_are_not_kept() {
     tokio::task::yield_now().await;
     assert!(idempotency.lock().calls.len() <= 2 * SWEEP_LEAST);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_leaves_what_it_started_under_its_key() {
+    let idempotency = Arc::new(Idempotency::default());
+    let manager = TaskManager::new("navigation".parse().unwrap(), NoSink);
+    let principal = Principal::default();
+    let begin = |scope: CallScope| {
+        let (idempotency, principal) = (Arc::clone(&idempotency), principal.clone());
+        async move {
+            let key = "k".to_owned();
+            idempotency.begin(&principal, key, "go", None, &scope).await
+        }
+    };
+    for has_started in [false, true] {
+        let scope = CallScope::new(Caller::Listens);
+        let Ok(Begun::First(turn)) = begin(scope.clone()).await else {
+            panic!("nothing was started under the key");
+        };
+        let waiting = tokio::spawn(begin(CallScope::new(Caller::Listens)));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        if has_started {
+            let start = async { manager.start(TaskSpec::new("go"), async |_| Ok(Map::new())) };
+            scope.run(start).await.unwrap();
+        }
+        drop(turn);
+        let is_again = matches!(waiting.await.unwrap(), Ok(Begun::Again(..)));
+        assert_eq!(is_again, has_started);
+    }
+}
