@@ -1,5 +1,6 @@
 mod builder;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,8 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use self::builder::{SetupError, TaskManagerBuilder};
+use crate::call_scope::CallScope;
+use crate::companions::Companions;
 use crate::json_size::json_size;
 use crate::lifecycle::{Exit, Sealing};
 use crate::port::Port;
@@ -17,7 +20,10 @@ use crate::record::{Plan, Record};
 use crate::registry::Registry;
 use crate::runner::Runner;
 use crate::teardown::{request_cancel, watch_deadline};
-use crate::{AttachedTrigger, EventSink, LogContext, StartError, TaskContext, TaskError, TaskSpec};
+use crate::{
+    AttachedTrigger, EventSink, LogContext, StartError, TaskContext, TaskError, TaskHandle,
+    TaskSpec,
+};
 
 /// The most that a task's triggers may take as JSON: they are kept for as long as the task is,
 /// and each is sent whole when it fires.
@@ -49,6 +55,7 @@ pub(crate) struct Inner {
     short_name: ShortName,
     port: Arc<Port>,
     registry: Mutex<Registry>,
+    companions: Companions,
 }
 
 impl TaskManager {
@@ -95,6 +102,7 @@ impl TaskManager {
         let info = record.info();
         // Boxed until it begins, so that what it captures is not kept twice.
         let start = Box::new(move |context| Box::pin(body(context)) as _);
+        CallScope::note(|| TaskHandle::new(&self.inner, Arc::clone(&record)));
         let runner = Runner::new(Arc::clone(&self.inner), Arc::clone(&record), start);
         record.attach_runner(record.runtime().spawn(runner).abort_handle());
         if let Some(deadline) = deadline {
@@ -107,6 +115,20 @@ impl TaskManager {
     #[must_use]
     pub fn get(&self, task: &TaskId) -> Option<TaskInfo> {
         self.inner.get(task).map(|record| record.info())
+    }
+
+    /// Keeps the task in hand, if it is held.
+    #[must_use]
+    pub fn handle(&self, task: &TaskId) -> Option<TaskHandle> {
+        let record = self.inner.get(task)?;
+        Some(TaskHandle::new(&self.inner, record))
+    }
+
+    /// What another layer keeps beside this manager's tasks: one of each type, made when it is
+    /// first asked for.
+    #[must_use]
+    pub fn companion<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        self.inner.companions.get()
     }
 
     /// The tasks in one of these states, oldest first; all tasks if there are none.
