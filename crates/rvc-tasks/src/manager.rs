@@ -213,8 +213,9 @@ impl Inner {
     fn admit(&self, spec: TaskSpec, runtime: Handle) -> Result<Arc<Record>, StartError> {
         let tool = spec.tool.map_err(StartError::ToolName)?;
         let bytes = json_size(&spec.triggers);
-        if bytes > MAX_TRIGGER_BYTES {
-            let most = MAX_TRIGGER_BYTES;
+        // Half of an event leaves room for what stands around a trigger when it fires.
+        let most = MAX_TRIGGER_BYTES.min(self.port.max_event_bytes / 2);
+        if bytes > most {
             return Err(StartError::TriggersTooLarge { bytes, most });
         }
         let attached = spec.triggers.into_iter().enumerate();
@@ -284,7 +285,8 @@ impl Inner {
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
-        // Nothing that others wrote runs under the lock.
+        // Of what others wrote only the clock and the log run under the lock, and neither leaves
+        // the maps half changed.
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
