@@ -140,7 +140,7 @@ impl Courier {
         Err(DeliveryError::Refused {
             status,
             retry_after,
-            answer: String::from_utf8_lossy(&excerpt).into_owned(),
+            answer: printable(&excerpt),
         })
     }
 
@@ -196,6 +196,15 @@ impl Route {
         let now = headers.get(DATE).and_then(parse_date);
         retry::retry_after(header, now.unwrap_or_else(|| (self.clock)()))
     }
+}
+
+/// What an answer says, in one line that moves no terminal's cursor.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let chars = text.trim().chars();
+    chars
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn parse_date(header: &HeaderValue) -> Option<i64> {

@@ -34,7 +34,7 @@ pub(crate) fn enabled(server: &ServerName, endpoint: &Endpoint) {
 }
 
 pub(crate) fn disabled(server: &ServerName) {
-    tracing::info!(%server, "RVC_CALLBACK_URL is not set, events are not posted");
+    tracing::info!(%server, "there is no endpoint, events are logged at DEBUG and not posted");
 }
 
 pub(crate) fn not_posted(server: &ServerName, event: &OutgoingEvent) {

@@ -91,7 +91,8 @@
 //!
 //! # Crate features
 //!
-//! None.
+//! - `schema`: JSON Schema of the wire models, so that a tool can take a [`Trigger`] in its arguments.
+//!   `rvc-mcp` turns it on.
 
 mod ask;
 mod call_scope;

@@ -38,26 +38,26 @@ fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// Attempts one line's event until it is given up; returns when, from its arrival.
-fn attempts_until_given_up(error: &Arc<DeliveryError>) -> (Vec<f64>, f64) {
+/// Attempts one line's event until it is given up; returns when, in ms from its arrival.
+fn attempts_until_given_up(error: &Arc<DeliveryError>) -> (Vec<u128>, u128) {
     let start = Instant::now();
     let mut now = start;
     let mut schedule = schedule(8);
     let mut attempts = Vec::new();
     schedule.arrived(LINE, now);
     loop {
-        let since_start = now.duration_since(start).as_secs_f64();
+        let since_start_ms = now.duration_since(start).as_millis();
         if let Some(line) = schedule.expired(now) {
             assert_eq!(line, LINE);
             assert_eq!(
                 schedule.attempts(line),
                 u32::try_from(attempts.len()).unwrap()
             );
-            return (attempts, since_start);
+            return (attempts, since_start_ms);
         }
         schedule.release_due(now);
         if let Some(line) = schedule.take(now) {
-            attempts.push(since_start);
+            attempts.push(since_start_ms);
             schedule.failed(line, error, Opened::ForThisAttempt, now);
         }
         now = schedule.next_change(now).unwrap();
@@ -68,25 +68,28 @@ fn attempts_until_given_up(error: &Arc<DeliveryError>) -> (Vec<f64>, f64) {
 fn an_event_is_retried_after_half_a_second_two_eight_and_thirties_until_ten_minutes_are_over() {
     for error in [refused(None), unreached(), hung()] {
         let (attempts, given_up) = attempts_until_given_up(&error);
-        assert_eq!(attempts[..6], [0.0, 0.5, 2.5, 10.5, 40.5, 70.5], "{error}");
-        assert_eq!(attempts.len(), 23, "{error}");
-        assert_eq!(attempts[22], 580.5, "{error}");
-        assert_eq!(given_up, 600.0, "{error}");
+        assert_eq!(
+            attempts[..6],
+            [0, 500, 2_500, 10_500, 40_500, 70_500],
+            "{error}"
+        );
+        assert_eq!((attempts.len(), attempts[22]), (23, 580_500), "{error}");
+        assert_eq!(given_up, 600_000, "{error}");
     }
 }
 
 #[test]
 fn retry_after_lengthens_a_delay_inside_the_limit() {
     let (attempts, given_up) = attempts_until_given_up(&refused(Some(seconds(60.0))));
-    assert_eq!(attempts[..3], [0.0, 60.0, 120.0]);
-    assert_eq!((attempts.len(), given_up), (10, 600.0));
+    assert_eq!(attempts[..3], [0, 60_000, 120_000]);
+    assert_eq!((attempts.len(), given_up), (10, 600_000));
 
     let (attempts, _) = attempts_until_given_up(&refused(Some(seconds(1.0))));
-    assert_eq!(attempts[..4], [0.0, 1.0, 3.0, 11.0]);
+    assert_eq!(attempts[..4], [0, 1_000, 3_000, 11_000]);
 
     for too_long in [seconds(601.0), Duration::from_secs(u64::MAX)] {
         let (attempts, given_up) = attempts_until_given_up(&refused(Some(too_long)));
-        assert_eq!((attempts, given_up), (vec![0.0], 600.0));
+        assert_eq!((attempts, given_up), (vec![0], 600_000));
     }
 }
 
@@ -294,13 +297,15 @@ fn a_probe_whose_worker_vanishes_does_not_end_the_probing() {
 fn a_bounded_number_of_idle_tasks_is_remembered() {
     let now = Instant::now();
     let mut schedule = schedule(8);
+    let mut idle_since = now;
     for line in 0..IDLE_LINES {
         schedule.arrived(LineId(line), now);
-        schedule.next_event(LineId(line), false, now + seconds(line as f64));
+        schedule.next_event(LineId(line), false, idle_since);
+        idle_since += seconds(1.0);
     }
     assert_eq!(schedule.excess_idle(), None);
     schedule.arrived(LineId(IDLE_LINES), now);
-    schedule.next_event(LineId(IDLE_LINES), false, now + TEN_MINUTES * 10);
+    schedule.next_event(LineId(IDLE_LINES), false, idle_since);
     assert_eq!(schedule.excess_idle(), Some(LineId(0)));
     schedule.forget(LineId(0));
     assert_eq!(schedule.excess_idle(), None);
