@@ -97,12 +97,12 @@ impl Fixtures {
     async fn multi_input(&self) -> CallToolResult {
         self.run(TaskSpec::new("multi_input"), async |task| {
             let question = |message| {
-                let schema = ElicitationSchema::builder().required_string("value");
+                let schema = ElicitationSchema::builder().required_string("name");
                 form(message, schema.build_unchecked())
             };
             let (first, second) = tokio::try_join!(
-                task.ask("first", question("The first value?")),
-                task.ask("second", question("The second value?")),
+                task.ask("first", question("The first name?")),
+                task.ask("second", question("The second name?")),
             )?;
             Ok(payload! { "first": first.content, "second": second.content })
         })

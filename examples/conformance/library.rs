@@ -137,8 +137,9 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// What the protocol's types make of JSON.
-fn written<T: DeserializeOwned>(json: Value) -> Result<T, ErrorData> {
+/// A result, of what is special about it.
+fn written<T: DeserializeOwned>(mut json: Value) -> Result<T, ErrorData> {
+    json["resultType"] = "complete".into();
     serde_json::from_value(json).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 

@@ -79,6 +79,7 @@ impl Fixtures {
 
 #[tool_handler(router = self.tools)]
 impl ServerHandler for Fixtures {
+    #[expect(deprecated, reason = "older clients still set a level")]
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_completions()
