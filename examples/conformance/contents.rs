@@ -1,5 +1,6 @@
 //! Tools that answer at once: each kind of content, what can happen on the way, and the requests
 //! that older servers make of their clients.
+#![expect(deprecated, reason = "the suite asks for sampling too")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,7 +202,6 @@ impl Fixtures {
 
     /// Refuse a client that has no model to ask.
     #[tool]
-    #[expect(deprecated, reason = "the suite still asks for it")]
     async fn test_missing_capability(&self, meta: RequestMetaObject) -> Result<String, ErrorData> {
         if meta
             .client_capabilities()

@@ -7,6 +7,7 @@
 //!
 //! The suite prescribes the names of the tools and what they answer. `jobs` has those that start
 //! tasks; the rest shows that the kit leaves the other parts of the protocol as rmcp has them.
+#![expect(deprecated, reason = "older clients set a level")]
 
 mod contents;
 mod jobs;
@@ -79,7 +80,6 @@ impl Fixtures {
 
 #[tool_handler(router = self.tools)]
 impl ServerHandler for Fixtures {
-    #[expect(deprecated, reason = "older clients still set a level")]
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_completions()
