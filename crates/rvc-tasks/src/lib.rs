@@ -9,6 +9,7 @@
 //!                          └─► Ok(Map) | Err(TaskError) | panic ─┘
 //!
 //! poll      get, list, wait ─► TaskInfo
+//! ask       question ─► who called answers ─► the body goes on
 //! cancel    seal ─► the body stops, or its grace is over ─► cancelled, stopped: true | false
 //! ```
 //!
@@ -82,6 +83,10 @@
 //! - Each attached trigger fires at most once, unless it carries `"repeat": true`.
 //! - Running tasks are never evicted. The 200 newest finished ones are kept, with at most 64 MiB
 //!   of what they left.
+//! - A question of a body ([`TaskContext::ask`]) reaches its caller only if that can answer; else
+//!   it fails at once, or takes its default. Each key is asked once, and an answer that does not
+//!   fit leaves the question open.
+//! - A [`TaskHandle`] keeps its task readable, whole, past these limits.
 //! - Nothing is persisted: a restart forgets every task, and a poll then finds none.
 //!
 //! # Cancel safety

@@ -130,6 +130,8 @@ impl<H: ServerHandler> TaskServer<H> {
         }
         match id {
             Some(id) => {
+                // It may have been started from another tokio task, out of the scope.
+                task.set_answerable(client.shows_forms);
                 let seed = self.seed(&id, tool, &task);
                 call.announced = Some(task);
                 Ok(seed)

@@ -58,7 +58,7 @@ impl Handles {
         };
         let granted = grant(wish, usage, limits);
         let is_scarce = !matches!(granted, Grant::Full(_));
-        let begins = is_scarce && !std::mem::replace(&mut table.is_scarce, is_scarce);
+        let was_scarce = std::mem::replace(&mut table.is_scarce, is_scarce);
         let ttl = match granted {
             Grant::Full(ttl) => Some(ttl),
             Grant::Shortened(ttl) => Some(Some(ttl)),
@@ -66,7 +66,7 @@ impl Handles {
         };
         table.reserved += usize::from(ttl.is_some());
         drop(table);
-        if begins {
+        if is_scarce && !was_scarce {
             tracing::warn!(
                 handles = usage.handles,
                 bytes = usage.bytes,

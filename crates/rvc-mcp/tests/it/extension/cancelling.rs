@@ -63,7 +63,7 @@ async fn cancels_are_idempotent_and_leave_an_ended_task_as_it_is() {
     assert_eq!(client.end(&id).await["status"], "cancelled");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_that_races_the_end_leaves_one_outcome_a_thousand_times() {
     let worker = Worker::new();
     let client = connect(worker.server(), declaring()).await;

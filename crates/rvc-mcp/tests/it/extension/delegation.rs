@@ -57,7 +57,7 @@ impl ServerHandler for Probe {
             .enable_resources()
             .enable_prompts()
             .enable_completions()
-            .enable_skills_with(serde_json::from_value(json!({"directoryRead": true})).unwrap());
+            .enable_skills_with_directory_read();
         let capabilities = if self.has_tasks {
             capabilities.enable_tasks().build()
         } else {
@@ -222,7 +222,8 @@ fn requests() -> Vec<(&'static str, Value)> {
         ("ping", Value::Null),
         (
             "initialize",
-            json!({"protocolVersion": "2025-06-18", "capabilities": {},
+            json!({"protocolVersion": "2025-06-18",
+                "capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
                 "clientInfo": {"name": "test", "version": "0"}}),
         ),
         ("server/discover", json!({})),

@@ -2,7 +2,7 @@
 
 use rmcp::model::{ClientRequest, CustomRequest};
 use rmcp::service::ServiceError;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::worker::{Worker, call, connect, declaring, error_of, plain, seconds};
@@ -184,5 +184,4 @@ async fn a_key_of_the_wrong_shape_is_refused_before_anything_moves() {
         }
     }
     assert_eq!(worker.manager.list(&[]).len(), 0);
-    assert_eq!(Value::Null, json!(null));
 }

@@ -53,12 +53,16 @@ impl Http {
             .iter()
             .find_map(|key| params[key].as_str());
         let name = name.map(str::to_owned);
-        params["_meta"] = json!({
+        let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
             "io.modelcontextprotocol/clientCapabilities":
                 {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         });
+        if let Some(more) = params["_meta"].as_object() {
+            meta.as_object_mut().unwrap().extend(more.clone());
+        }
+        params["_meta"] = meta;
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut request = Request::post("/mcp")
             .header(header::HOST, &self.authority)
@@ -124,6 +128,29 @@ async fn a_task_is_driven_without_naming_it_in_a_header() {
     assert_eq!(answer["result"], json!({"resultType": "complete"}));
     let (_, answer) = http.post("tasks/cancel", params, &[NO_NAME]).await;
     assert_eq!(answer["result"], json!({"resultType": "complete"}));
+    http.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_before_its_answer_finds_its_task_again() {
+    let worker = Worker::new();
+    let http = listen(worker.server(), &worker).await;
+    let call = || {
+        json!({
+            "name": "work", "arguments": {"do": "rest"},
+            "_meta": {"io.rvc/idempotency-key": "k"},
+        })
+    };
+    let mut ids = std::collections::BTreeSet::new();
+    for patience_us in (0..20_000).step_by(1_000) {
+        let patience = std::time::Duration::from_micros(patience_us);
+        // The connection is dropped wherever the call then is.
+        let _ = tokio::time::timeout(patience, http.post("tools/call", call(), &[])).await;
+        let (_, answer) = http.post("tools/call", call(), &[]).await;
+        ids.insert(answer["result"]["taskId"].to_string());
+    }
+    assert_eq!(ids.len(), 1, "{ids:?}");
+    assert_eq!(worker.manager.list(&[]).len(), 1);
     http.end().await;
 }
 

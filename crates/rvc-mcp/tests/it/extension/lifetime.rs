@@ -1,5 +1,7 @@
 //! How long a task stays readable.
 
+use std::time::Duration;
+
 use rmcp::model::CallToolResponse;
 use rvc_mcp::{HandleLimits, ToolTasks};
 use rvc_tasks::{Map, TaskSpec};
@@ -32,13 +34,13 @@ async fn a_running_task_outlives_its_ttl_which_is_raised_and_announced() {
     let worker = Worker::new();
     let client = connect(worker.server(), declaring()).await;
     let id = client.start("brief", "stop_in_order").await.task_id;
-    for polls in [1, 3, 50] {
-        sleep(seconds(polls * 10)).await;
+    let begin = tokio::time::Instant::now();
+    let age_ms = || u64::try_from(begin.elapsed().as_millis()).unwrap();
+    for pause in [10, 30, 500] {
+        sleep(seconds(pause)).await;
         let task = client.get(&id).await.unwrap();
         assert_eq!(task["status"], "working");
-        let age = worker.manager.list(&[]).len() as u64;
-        assert_eq!(age, 1);
-        assert!(task["ttlMs"].as_u64().unwrap() >= polls * 10_000 + 5_000);
+        assert!(task["ttlMs"].as_u64().unwrap() >= age_ms() + 5_000);
     }
     client.cancel(&id).await.unwrap();
     sleep(seconds(5)).await;
@@ -46,8 +48,8 @@ async fn a_running_task_outlives_its_ttl_which_is_raised_and_announced() {
     assert_eq!(ended["status"], "cancelled");
 
     // What was announced last is kept to.
-    let left = ended["ttlMs"].as_u64().unwrap() - 545_000;
-    sleep(std::time::Duration::from_millis(left - 100)).await;
+    let left = ended["ttlMs"].as_u64().unwrap() - age_ms();
+    sleep(Duration::from_millis(left - 100)).await;
     assert_eq!(client.get(&id).await.unwrap(), ended);
     sleep(seconds(1)).await;
     assert!(client.get(&id).await.is_err());
@@ -141,7 +143,7 @@ async fn under_pressure_new_handles_announce_less_and_announced_ones_are_kept() 
 #[tokio::test(start_paused = true)]
 async fn large_results_shorten_the_ttls_of_those_that_follow() {
     let worker = Worker::new();
-    let limits = HandleLimits::new().bytes(300_000);
+    let limits = HandleLimits::new().bytes(400_000);
     let client = connect(worker.server().limits(limits), declaring()).await;
     let mut ttls = Vec::new();
     for _ in 0..3 {
@@ -152,8 +154,6 @@ async fn large_results_shorten_the_ttls_of_those_that_follow() {
     assert!(ttls[2] < ttls[1], "{ttls:?}");
     let handle = client.start("endless", "fail").await;
     assert!(handle.ttl_ms.is_some());
-    let room = client.call(call("work", json!({"do": "fail"}))).await;
-    drop(room);
 }
 
 #[tokio::test(start_paused = true)]

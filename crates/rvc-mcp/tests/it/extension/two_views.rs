@@ -208,6 +208,15 @@ async fn only_an_answer_that_is_a_started_task_becomes_a_handle() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_was_started_from_elsewhere_is_handed_out_too() {
+    let worker = Worker::new();
+    let client = connect(worker.server(), declaring()).await;
+    let id = client.start("from_elsewhere", "ask").await.task_id;
+    sleep(seconds(2)).await;
+    assert_eq!(client.get(&id).await.unwrap()["status"], "input_required");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_needs_the_extension_is_not_called_without_it() {
     let worker = Worker::new();
     let client = connect(worker.server(), plain()).await;

@@ -11,15 +11,28 @@ use rmcp::model::{
 use rmcp::service::{RoleClient, RunningService, ServiceError};
 use rmcp::{ClientHandler, ErrorData, ServerHandler, ServiceExt, tool, tool_handler, tool_router};
 use rvc_mcp::{TaskServer, ToolTasks, form, protocol_error, refused, started};
-use rvc_tasks::{CancelMode, Map, NoSink, TaskContext, TaskError, TaskManager, TaskSpec, payload};
+use rvc_tasks::{
+    CancelMode, Clock, Map, NoSink, TaskContext, TaskError, TaskManager, TaskSpec, Timestamp,
+    payload,
+};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Longer than anything a test waits for; the clock is paused.
 pub(super) const LONG: Duration = Duration::from_secs(1_000_000);
 
 pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// A wall clock that goes with tokio's, which the tests pause.
+struct Tokios(Instant);
+
+impl Clock for Tokios {
+    fn now(&self) -> Timestamp {
+        let since = i64::try_from(self.0.elapsed().as_millis()).unwrap();
+        Timestamp::from_unix_ms(1_781_272_980_000 + since).unwrap()
+    }
 }
 
 #[derive(Clone)]
@@ -30,7 +43,10 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new() -> Self {
-        Self::of(TaskManager::new("navigation".parse().unwrap(), NoSink))
+        let manager = TaskManager::builder("navigation".parse().unwrap(), NoSink)
+            .clock(Tokios(Instant::now()))
+            .build();
+        Self::of(manager.unwrap())
     }
 
     pub(super) fn of(manager: TaskManager) -> Self {
@@ -149,6 +165,20 @@ impl Worker {
     async fn slow_to_start(&self, arguments: JsonObject) -> rmcp::model::CallToolResult {
         sleep(seconds(5)).await;
         self.start("slow_to_start", &arguments)
+    }
+
+    #[tool(description = "Starts its work from another tokio task.")]
+    async fn from_elsewhere(&self, arguments: JsonObject) -> rmcp::model::CallToolResult {
+        let worker = self.clone();
+        let spec = TaskSpec::new("from_elsewhere");
+        let what = arguments["do"].as_str().unwrap().to_owned();
+        let start = tokio::spawn(async move {
+            worker.manager.start(spec, async move |task| {
+                sleep(seconds(1)).await;
+                work(&task, &what).await
+            })
+        });
+        started(start.await.unwrap().unwrap())
     }
 
     #[tool(description = "Works, and answers in its own words.")]
