@@ -1,6 +1,7 @@
 mod authority;
 mod call;
 mod delegation;
+mod fingerprint;
 mod handles;
 mod idempotency;
 mod lifetime;

@@ -1,7 +1,7 @@
 //! Clients that do not name their task in a header.
 //!
 //! The protocol wants the `taskId` of `tasks/*` in `Mcp-Name` too, so that proxies can route by
-//! it; rmcp refuses a request without. FastMCP's client sends none, and nothing here routes by
+//! it; rmcp refuses a request without. `FastMCP`'s client sends none, and nothing here routes by
 //! it, so it is filled in from the body. One that is there is rmcp's to check.
 
 use std::convert::Infallible;

@@ -20,6 +20,7 @@ use rmcp::model::{
 use rmcp::service::{MaybeSendFuture, NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
+use super::requests::check_custom;
 use super::{TaskServer, advertise};
 
 impl<H: ServerHandler> ServerHandler for TaskServer<H> {
@@ -174,7 +175,7 @@ impl<H: ServerHandler> ServerHandler for TaskServer<H> {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        self.check_custom(&request, &context)?;
+        check_custom(&request, &context)?;
         self.handler.on_custom_request(request, context).await
     }
 

@@ -1,8 +1,6 @@
 //! Started once: a call that is made again under its key finds the task of the first.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::ErrorData;
@@ -12,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::authority::Principal;
+use super::fingerprint::{Fingerprint, Fingerprints};
 
 /// Where a call's `_meta` has it.
 const META_KEY: &str = "io.rvc/idempotency-key";
@@ -38,8 +37,7 @@ pub(super) fn key_of(meta: &MetaObject) -> Result<Option<String>, ErrorData> {
 #[derive(Default)]
 pub(super) struct Idempotency {
     calls: Mutex<Calls>,
-    /// Two of them, since 64 bits are few.
-    hashers: [RandomState; 2],
+    fingerprints: Fingerprints,
 }
 
 #[derive(Default)]
@@ -69,9 +67,6 @@ enum State {
     },
 }
 
-/// What a call is to do: tool and arguments.
-type Fingerprint = [u64; 2];
-
 /// What to do about a call with a key.
 pub(super) enum Begun {
     /// Make it.
@@ -94,7 +89,7 @@ impl Idempotency {
         arguments: Option<&JsonObject>,
         scope: &CallScope,
     ) -> Result<Begun, ErrorData> {
-        let fingerprint = self.fingerprint(tool, arguments);
+        let fingerprint = self.fingerprints.of(tool, arguments);
         let name = Arc::new(Name {
             principal: principal.clone(),
             key,
@@ -136,16 +131,6 @@ impl Idempotency {
         {
             *task_id = Some(Arc::clone(id));
         }
-    }
-
-    fn fingerprint(&self, tool: &str, arguments: Option<&JsonObject>) -> Fingerprint {
-        self.hashers.each_ref().map(|hasher| {
-            let mut hash = hasher.build_hasher();
-            write_text(&mut hash, tool);
-            // No arguments are the same as empty ones.
-            write_object(&mut hash, arguments.unwrap_or(&JsonObject::new()));
-            hash.finish()
-        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
@@ -249,44 +234,6 @@ impl Drop for Turn {
             }
         }
     }
-}
-
-/// The same for values that are equal as JSON: the order of an object's keys does not count.
-fn write_value(hash: &mut impl Hasher, value: &Value) {
-    match value {
-        Value::Null => hash.write_u8(0),
-        Value::Bool(value) => hash.write(&[1, u8::from(*value)]),
-        Value::Number(number) => {
-            hash.write_u8(2);
-            write_text(hash, &number.to_string());
-        }
-        Value::String(text) => {
-            hash.write_u8(3);
-            write_text(hash, text);
-        }
-        Value::Array(values) => {
-            hash.write_u8(4);
-            hash.write_usize(values.len());
-            values.iter().for_each(|value| write_value(hash, value));
-        }
-        Value::Object(object) => write_object(hash, object),
-    }
-}
-
-fn write_object(hash: &mut impl Hasher, object: &JsonObject) {
-    hash.write_u8(5);
-    hash.write_usize(object.len());
-    let mut fields: Vec<_> = object.iter().collect();
-    fields.sort_unstable_by_key(|(key, _)| *key);
-    for (key, value) in fields {
-        write_text(hash, key);
-        write_value(hash, value);
-    }
-}
-
-fn write_text(hash: &mut impl Hasher, text: &str) {
-    hash.write_usize(text.len());
-    hash.write(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    fn info(extra: Value) -> TaskInfo {
+    fn info(extra: &Value) -> TaskInfo {
         let mut info = json!({
             "task_id": "navi-000001", "server": "navigation", "tool": "navigate_to",
             "state": "running",
@@ -97,7 +97,7 @@ mod tests {
         ] {
             let setting = Duration::from_secs(5);
             let age = Duration::from_millis(age_ms);
-            let interval = poll_interval(setting, &info(extra.clone()), age);
+            let interval = poll_interval(setting, &info(&extra), age);
             assert_eq!(interval, Duration::from_millis(interval_ms), "{extra}");
         }
     }
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn a_tool_that_wants_to_be_polled_faster_is() {
         let setting = Duration::from_millis(50);
-        let near = info(json!({"progress": {"eta_s": 0}}));
+        let near = info(&json!({"progress": {"eta_s": 0}}));
         assert_eq!(poll_interval(setting, &near, Duration::ZERO), setting);
     }
 
     #[test]
     fn an_interval_is_never_zero() {
-        let interval = poll_interval(Duration::ZERO, &info(json!({})), Duration::ZERO);
+        let interval = poll_interval(Duration::ZERO, &info(&json!({})), Duration::ZERO);
         assert_eq!(interval.as_millis(), 1);
     }
 }

@@ -72,28 +72,6 @@ impl<H: ServerHandler> TaskServer<H> {
         }
     }
 
-    /// What rmcp could not read as a request of the extension comes as a custom one.
-    pub(super) fn check_custom(
-        &self,
-        request: &CustomRequest,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let ours = [
-            GetTaskMethod::VALUE,
-            UpdateTaskMethod::VALUE,
-            CancelTaskMethod::VALUE,
-        ];
-        if !ours.contains(&request.method.as_str()) {
-            return Ok(());
-        }
-        let capabilities = context.client_capabilities();
-        if !capabilities.is_some_and(|capabilities| capabilities.supports_tasks()) {
-            return Err(undeclared());
-        }
-        let message = format!("the parameters of {} have the wrong shape", request.method);
-        Err(ErrorData::invalid_params(message, None))
-    }
-
     /// The task as it stands, with the TTL that is announced by this.
     pub(super) fn detailed(&self, id: &str, task: &TaskHandle, interval: Duration) -> DetailedTask {
         let info = task.info();
@@ -120,6 +98,27 @@ impl<H: ServerHandler> TaskServer<H> {
     fn handler_has_tasks(&self) -> bool {
         self.handler.get_info().capabilities.supports_tasks()
     }
+}
+
+/// What rmcp could not read as a request of the extension comes as a custom one.
+pub(super) fn check_custom(
+    request: &CustomRequest,
+    context: &RequestContext<RoleServer>,
+) -> Result<(), ErrorData> {
+    let ours = [
+        GetTaskMethod::VALUE,
+        UpdateTaskMethod::VALUE,
+        CancelTaskMethod::VALUE,
+    ];
+    if !ours.contains(&request.method.as_str()) {
+        return Ok(());
+    }
+    let capabilities = context.client_capabilities();
+    if !capabilities.is_some_and(|capabilities| capabilities.supports_tasks()) {
+        return Err(undeclared());
+    }
+    let message = format!("the parameters of {} have the wrong shape", request.method);
+    Err(ErrorData::invalid_params(message, None))
 }
 
 /// The one answer for an id that is unknown, expired, or another principal's.

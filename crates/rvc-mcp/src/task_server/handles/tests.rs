@@ -59,14 +59,23 @@ async fn a_handle_is_found_by_its_principal_only() {
 
 #[tokio::test(start_paused = true)]
 async fn scarcity_is_warned_of_once_until_it_is_over() {
+    let logs = rvc_test::Logs::capture();
+    let warnings = || {
+        let lines = logs.lines();
+        let warnings = lines
+            .iter()
+            .filter(|line| line.level == tracing::Level::WARN);
+        warnings
+            .filter(|line| line.message.contains("shorter lifetimes"))
+            .count()
+    };
     let handles = Arc::new(Handles::default());
-    let limits = LIMITS.handles(4);
+    let limits = LIMITS.handles(6);
     let wish = Some(MINUTE * 60);
-    let mut places: Vec<_> = (0..3).map(|_| handles.reserve(wish, limits)).collect();
-    assert!(!handles.lock().is_scarce);
-    places.push(handles.reserve(wish, limits));
-    assert!(handles.lock().is_scarce);
-    places.clear();
-    drop(handles.reserve(wish, limits));
-    assert!(!handles.lock().is_scarce);
+    for round in 1..=2 {
+        let mut places: Vec<_> = (0..4).map(|_| handles.reserve(wish, limits)).collect();
+        assert_eq!(warnings(), round - 1);
+        places.extend((0..6).map(|_| handles.reserve(wish, limits)));
+        assert_eq!(warnings(), round);
+    }
 }

@@ -98,8 +98,8 @@ impl Http {
 
 /// The message in a body, which may be framed as an event.
 fn read(body: &str) -> Value {
-    let framed = body.lines().filter_map(|line| line.strip_prefix("data: "));
-    let text = framed.filter(|data| !data.trim().is_empty()).last();
+    let mut framed = body.lines().filter_map(|line| line.strip_prefix("data: "));
+    let text = framed.rfind(|data| !data.trim().is_empty());
     serde_json::from_str(text.unwrap_or(body)).unwrap_or(Value::Null)
 }
 
