@@ -120,7 +120,13 @@ async fn the_readmes_server_waves() {
 
 #[tokio::test]
 async fn every_server_offers_the_official_tasks_extension() {
-    for name in ["quickstart", "sleeper", "navigator", "watcher", "conformance"] {
+    for name in [
+        "quickstart",
+        "sleeper",
+        "navigator",
+        "watcher",
+        "conformance",
+    ] {
         let variables = [("MCP_TRANSPORT", "streamable-http"), ("MCP_PORT", "0")];
         let mut program = Program::start(name, &[], &variables);
         let client = Client::connect(program.url()).await;
