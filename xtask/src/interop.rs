@@ -107,7 +107,12 @@ fn install_packages(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> 
     sh.copy_file(&lock, folder)?;
     sh.copy_file(lock.with_file_name("package.json"), folder)?;
     let _in_folder = sh.push_dir(folder);
-    cmd!(sh, "npm ci --ignore-scripts --no-audit --no-fund").run()?;
+    // Quiet about the peers' own Node being newer than npm's.
+    cmd!(
+        sh,
+        "npm ci --loglevel=error --ignore-scripts --no-audit --no-fund"
+    )
+    .run()?;
     sh.write_file(&installed_from, wanted)?;
     Ok(())
 }
