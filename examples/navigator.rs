@@ -5,7 +5,8 @@
 //! ```
 //!
 //! It evaluates `eta_below` and `zone_entered` itself; `progress_above` comes with the kit. A
-//! cancel makes it brake first: only when the robot stands still is the task `cancelled`.
+//! cancel makes it brake first: only when the robot stands still is the task `cancelled`. On the
+//! way through the lab's door it asks the user what to do, if its caller can pass that on.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,17 +14,20 @@ use std::time::Duration;
 
 use clap::Parser;
 use rmcp::handler::server::tool::{ToolRouter, schema_for_type};
-use rmcp::model::{CallToolResult, JsonObject};
+use rmcp::model::{
+    CallToolResult, ElicitResult, ElicitationAction, ElicitationSchema, EnumSchema, JsonObject,
+};
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use rvc_examples::ServerFlags;
-use rvc_mcp::{CallContext, started, task_tools};
+use rvc_mcp::{CallContext, TaskServer, form, started, task_tools};
 use rvc_tasks::{
     CancelMode, EventPoster, Map, TaskContext, TaskError, TaskManager, TaskSpec, Trigger, payload,
 };
 use serde::Deserialize;
+use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard};
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -42,7 +46,8 @@ async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
         })),
         tools: Navigator::tool_router() + task_tools(manager.clone()),
     };
-    rvc_mcp::serve(flags.serve_config()?, move || navigator.clone(), manager).await?;
+    let server = TaskServer::new(navigator, &manager);
+    rvc_mcp::serve(flags.serve_config()?, move || server.clone(), manager).await?;
     Ok(())
 }
 
@@ -104,6 +109,9 @@ async fn drive(
     goal_m: f64,
     task: TaskContext,
 ) -> Result<Map, TaskError> {
+    if (robot.at_m < DOOR_M) != (goal_m < DOOR_M) {
+        pass_door(&task).await?;
+    }
     let whole_m = (goal_m - robot.at_m).abs();
     let mut zone = robot.zone();
     let mut control = interval(CONTROL_PERIOD);
@@ -138,6 +146,32 @@ async fn drive(
         }
     }
     Ok(payload! { "at_m": robot.at_m, "zone": zone })
+}
+
+/// Asks the user what to do at the door to the lab, which is always closed.
+async fn pass_door(task: &TaskContext) -> Result<(), TaskError> {
+    let ways = ["wait", "give_up"].map(String::from).to_vec();
+    let schema = ElicitationSchema::builder()
+        .required_enum_schema("way", EnumSchema::builder(ways).build())
+        .build_unchecked();
+    // A caller on the contract alone cannot be asked.
+    let wait = ElicitResult::new(ElicitationAction::Accept).with_content(json!({"way": "wait"}));
+    let question = form("The door to the lab is closed. What now?", schema).or(wait);
+
+    let answer = task.ask("door", question).await?;
+
+    if answer
+        .content
+        .is_none_or(|content| content["way"] != "wait")
+    {
+        let closed = TaskError::new("DOOR_CLOSED", "The door to the lab is closed.");
+        return Err(closed.suggestion("ask_reception"));
+    }
+    tokio::select! {
+        () = sleep(DOOR_OPENS_AFTER) => {}
+        () = task.cancelled() => {}
+    }
+    Ok(task.check_cancelled()?)
 }
 
 /// A robot on a straight line, which reaches its full speed at once and brakes gently.
@@ -190,6 +224,9 @@ const ZONES: [(&str, f64); 4] = [
     ("kitchen", 5.0),
     ("lab", 10.0),
 ];
+/// Where the lab's door is.
+const DOOR_M: f64 = 10.0;
+const DOOR_OPENS_AFTER: Duration = Duration::from_secs(1);
 /// In metres a second.
 const FULL_SPEED: f64 = 1.0;
 /// In metres a second squared.

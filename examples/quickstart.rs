@@ -2,7 +2,7 @@
 
 use rmcp::handler::server::{tool::ToolRouter, wrapper::Parameters};
 use rmcp::{ServerHandler, model::CallToolResult, schemars, tool, tool_handler, tool_router};
-use rvc_mcp::{ServeConfig, logging, refused, started, task_tools};
+use rvc_mcp::{ServeConfig, TaskServer, logging, refused, started, task_tools};
 use rvc_tasks::{EventPoster, TaskManager, TaskSpec, payload};
 use tokio::time::{Duration, sleep};
 
@@ -37,6 +37,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     logging::init(logging::LogFormat::Json)?;
     let manager = TaskManager::new("waver".parse()?, EventPoster::from_env("waver".parse()?)?);
     let tools = Robot::tool_router() + task_tools(manager.clone());
-    let robot = Robot(manager.clone(), tools);
+    let robot = TaskServer::new(Robot(manager.clone(), tools), &manager);
     Ok(rvc_mcp::serve(ServeConfig::from_env()?, move || robot.clone(), manager).await?)
 }

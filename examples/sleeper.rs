@@ -17,7 +17,7 @@ use rmcp::model::{CallToolResult, JsonObject};
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use rvc_examples::ServerFlags;
-use rvc_mcp::{CallContext, started, task_tools};
+use rvc_mcp::{CallContext, TaskServer, started, task_tools};
 use rvc_tasks::{
     EventPoster, Map, TaskContext, TaskError, TaskManager, TaskSpec, Trigger, payload,
 };
@@ -37,7 +37,8 @@ async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
         manager: manager.clone(),
         tools: Sleeper::tool_router() + task_tools(manager.clone()),
     };
-    rvc_mcp::serve(flags.serve_config()?, move || sleeper.clone(), manager).await?;
+    let server = TaskServer::new(sleeper, &manager);
+    rvc_mcp::serve(flags.serve_config()?, move || server.clone(), manager).await?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use rmcp::model::{CallToolResult, JsonObject};
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use rvc_examples::ServerFlags;
-use rvc_mcp::{CallContext, started, task_tools};
+use rvc_mcp::{CallContext, TaskServer, started, task_tools};
 use rvc_tasks::{EventPoster, Map, TaskContext, TaskError, TaskManager, TaskSpec, payload};
 use serde::Deserialize;
 use tokio::time::{MissedTickBehavior, interval};
@@ -34,7 +34,8 @@ async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
         manager: manager.clone(),
         tools: Watcher::tool_router() + task_tools(manager.clone()),
     };
-    rvc_mcp::serve(flags.serve_config()?, move || watcher.clone(), manager).await?;
+    let server = TaskServer::new(watcher, &manager);
+    rvc_mcp::serve(flags.serve_config()?, move || server.clone(), manager).await?;
     Ok(())
 }
 

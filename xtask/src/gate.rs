@@ -97,7 +97,7 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "interop",
-        checks: "Python clients and a Python receiver against the release binaries",
+        checks: "peers in Python and on Node, the MCP conformance suite among them, against the release binaries",
         advice: "run `cargo xtask ci interop`; the test's output has the peer's own words",
         run: interop::stage,
     },

@@ -1,9 +1,10 @@
 //! Peers in other languages, each from its own virtual environment.
 //!
 //! ```text
-//! examples/interop/<name>.txt ─► target/interop/<name>  (venv, pip)
-//! cargo build --release ───────► target/release/examples/<server>
-//!                         tests ─┴─► the ignored tests of the binary `interop`
+//! examples/interop/<name>.txt ───► target/interop/<name>  (venv, pip)
+//! examples/interop/package.json ─► target/interop/node    (npm)
+//! cargo build --release ─────────► target/release/examples/<server>
+//!                          tests ─┴─► the ignored tests of the binary `interop`
 //! ```
 
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::workspace::Workspace;
 
 /// Makes what the tests need, then runs them.
 pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
-    if let Some(reason) = missing_python(workspace) {
+    if let Some(reason) = missing_python(workspace).or_else(|| missing_npm(workspace)) {
         return Ok(Outcome::Skipped { reason });
     }
     let home = workspace.target.join("interop");
@@ -26,6 +27,8 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
     for file in wanted {
         make_environment(workspace, &home, &file)?;
     }
+    let node = home.join("node");
+    install_packages(workspace, &node)?;
     // Two builds, so that `rvc` is what `cargo rvc` makes of it, whatever the
     // examples' own dependencies bring in. While they bring in nothing, both
     // share their dependencies.
@@ -39,7 +42,11 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
     runner::run(
         workspace,
         Selection::Interop,
-        &[("RVC_INTEROP_VENVS", &home), ("RVC_RELEASE_DIR", &release)],
+        &[
+            ("RVC_INTEROP_VENVS", &home),
+            ("RVC_INTEROP_NODE", &node),
+            ("RVC_RELEASE_DIR", &release),
+        ],
     )
 }
 
@@ -53,6 +60,13 @@ fn missing_python(workspace: &Workspace) -> Option<String> {
         .is_ok();
     (!found).then(|| {
         "python3 (3.11 or newer) with venv is missing: `apt-get install python3-venv`".to_owned()
+    })
+}
+
+fn missing_npm(workspace: &Workspace) -> Option<String> {
+    (!workspace.has_program("npm")).then(|| {
+        "npm is missing: `apt-get install npm`, or any Node 20 or newer; the peers bring their own Node"
+            .to_owned()
     })
 }
 
@@ -76,5 +90,29 @@ fn make_environment(workspace: &Workspace, home: &Path, file: &Path) -> anyhow::
     )
     .run()?;
     sh.write_file(&made_from, wanted)?;
+    Ok(())
+}
+
+/// Keeps the packages that were installed from the same lock file, as above.
+fn install_packages(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
+    let sh = &workspace.sh;
+    let installed_from = folder.join("installed-lock.json");
+    let lock = workspace.root.join("examples/interop/package-lock.json");
+    let wanted = sh.read_file(&lock)?;
+    if sh.path_exists(&installed_from) && sh.read_file(&installed_from)? == wanted {
+        return Ok(());
+    }
+    sh.remove_path(folder)?;
+    sh.create_dir(folder)?;
+    sh.copy_file(&lock, folder)?;
+    sh.copy_file(lock.with_file_name("package.json"), folder)?;
+    let _in_folder = sh.push_dir(folder);
+    // Quiet about the peers' own Node being newer than npm's.
+    cmd!(
+        sh,
+        "npm ci --loglevel=error --ignore-scripts --no-audit --no-fund"
+    )
+    .run()?;
+    sh.write_file(&installed_from, wanted)?;
     Ok(())
 }

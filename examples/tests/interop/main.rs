@@ -3,5 +3,9 @@
 //! The peers are the scripts in `examples/interop`; `cargo xtask ci interop` sets them up.
 
 mod check;
+mod conformance;
+mod inspector;
 mod script;
 mod section7;
+mod server;
+mod tasks;

