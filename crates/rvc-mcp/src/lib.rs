@@ -112,7 +112,11 @@
 //!   however many tasks have finished since. A running task is never ended by its TTL, which is
 //!   raised instead; one that nobody polled stays readable for a while after its end.
 //! - Without the extension declared, and for everything that is not of the extension, a
-//!   [`TaskServer`] answers exactly as the handler in it.
+//!   [`TaskServer`] answers exactly as the handler in it. Only where a tool panics, which would
+//!   leave the caller without an answer, does it answer: with an internal error.
+//! - Every `tools/call` that a [`TaskServer`] or one of [`task_tools`] answers is logged once,
+//!   with its `outcome` and `duration_ms`, in a span with the tool and the ids of its
+//!   [`CallContext`].
 //! - A server ends within the manager's own closing time plus ten seconds, whatever its clients
 //!   do. Answers in flight have five of these to go out.
 //! - Standard output carries MCP and nothing else.
@@ -129,6 +133,7 @@
 mod access;
 mod answer;
 mod call_context;
+mod call_log;
 mod config;
 mod form;
 #[cfg(feature = "logging")]
