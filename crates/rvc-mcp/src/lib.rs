@@ -108,11 +108,21 @@
 //!   [`ServeConfig`]. Bodies over 4 MiB are refused with 413.
 //! - A client that does not read its stream cannot make the server grow: a session owes at most
 //!   256 answers, and ends when its queue stands still for a minute.
+//! - Clients that come back without ever saying goodbye cannot make it grow either. There are at
+//!   most 512 connections; others wait until one is closed, as it is after two idle minutes. At
+//!   most 256 of them are streams that listen (of HTTP+SSE, its sessions), so that requests find
+//!   a connection whoever listens. Streamable HTTP keeps 1,000 sessions, each for an hour after
+//!   its last use; newer clients need none. What is over these is refused with 503 and a
+//!   reason, and one warning is logged until half is free again.
 //! - A `taskId` is found from before it is announced until the `ttlMs` that was announced last,
 //!   however many tasks have finished since. A running task is never ended by its TTL, which is
 //!   raised instead; one that nobody polled stays readable for a while after its end.
 //! - Without the extension declared, and for everything that is not of the extension, a
-//!   [`TaskServer`] answers exactly as the handler in it.
+//!   [`TaskServer`] answers exactly as the handler in it. Only where a tool panics, which would
+//!   leave the caller without an answer, does it answer: with an internal error.
+//! - Every `tools/call` that a [`TaskServer`] or one of [`task_tools`] answers is logged once,
+//!   with its `outcome` and `duration_ms`, in a span with the tool and the ids of its
+//!   [`CallContext`].
 //! - A server ends within the manager's own closing time plus ten seconds, whatever its clients
 //!   do. Answers in flight have five of these to go out.
 //! - Standard output carries MCP and nothing else.
@@ -129,8 +139,10 @@
 mod access;
 mod answer;
 mod call_context;
+mod call_log;
 mod config;
 mod form;
+mod limit;
 #[cfg(feature = "logging")]
 pub mod logging;
 mod protocol_error;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use self::wait::{wait_task, wait_task_tool};
 use crate::answer::{json_text, refused};
+use crate::call_log::logged;
 
 /// `get_task`, `cancel_task`, `list_tasks` and `wait_task`, for the router of any handler.
 ///
@@ -92,10 +93,14 @@ where
     Fut: Future<Output = Result<CallToolResult, ArgumentError>> + Send + 'static,
 {
     ToolRoute::new_dyn(tool, move |context| {
+        let ids = (&context.request_context).into();
         let answer = call(context.arguments.unwrap_or_default());
         Box::pin(async move {
-            let result = answer.await.unwrap_or_else(|error| refused(&error));
-            Ok(result.into())
+            let answer = async {
+                let result = answer.await.unwrap_or_else(|error| refused(&error));
+                Ok(result.into())
+            };
+            logged(&context.name, &ids, answer).await
         })
     })
 }

@@ -16,11 +16,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::ServerHandler;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{ServeConfig, Transport};
+use crate::limit::{CONNECTIONS, Limit};
 use crate::sse::SseService;
 use crate::streamable::Streamable;
 
@@ -59,13 +61,18 @@ pub(crate) async fn run<H, F>(
         ends.sessions.clone(),
     ));
 
+    let door = Door::new(CONNECTIONS);
     let mut shutdown = pin!(shutdown);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            stream = accept(&listener) => {
-                connections.spawn(connection(stream, Arc::clone(&routes), ends.clone()));
+            (stream, place) = door.enter(&listener) => {
+                let connection = connection(stream, Arc::clone(&routes), ends.clone());
+                connections.spawn(async move {
+                    let _place = place;
+                    connection.await;
+                });
             }
         }
     }
@@ -135,6 +142,33 @@ where
     }
 }
 
+/// Lets so many connections in; the others wait in the system's queue, at no cost here.
+struct Door {
+    places: Arc<Semaphore>,
+    size: usize,
+    most: Limit,
+}
+
+impl Door {
+    fn new(size: usize) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(size)),
+            size,
+            most: Limit::new("connections", size),
+        }
+    }
+
+    /// The next connection, and the place that it takes until it is closed.
+    async fn enter(&self, listener: &TcpListener) -> (TcpStream, OwnedSemaphorePermit) {
+        self.most
+            .has_room(self.size - self.places.available_permits());
+        let places = Arc::clone(&self.places);
+        let place = places.acquire_owned().await;
+        let place = place.expect("the semaphore is never closed");
+        (accept(listener).await, place)
+    }
+}
+
 /// The next connection; waits out what a busy machine may lack for a while.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
@@ -191,10 +225,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use bytes::Bytes;
+    use futures_util::poll;
     use http::header;
     use http_body_util::{BodyExt, Full};
+    use rvc_test::Logs;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::Instant;
+    use tracing::Level;
 
     use super::*;
 
@@ -233,6 +270,30 @@ mod tests {
         }
         ends.sessions.cancel();
         assert!(body.frame().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_connection_over_the_limit_waits_until_another_is_closed() {
+        let logs = Logs::capture();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let door = Door::new(2);
+        let mut clients = Vec::new();
+        for _ in 0..3 {
+            clients.push(TcpStream::connect(address).await.unwrap());
+        }
+
+        let (_, first) = door.enter(&listener).await;
+        let (_, _second) = door.enter(&listener).await;
+        let mut third = pin!(door.enter(&listener));
+        assert!(poll!(&mut third).is_pending());
+        assert_eq!(door.places.available_permits(), 0);
+        let warnings = logs.at(Level::WARN);
+        assert_eq!(warnings.len(), 1, "{warnings:#?}");
+        assert_eq!(warnings[0].field("of"), Some("connections"));
+
+        drop(first);
+        drop(third.await);
     }
 
     #[tokio::test(start_paused = true)]

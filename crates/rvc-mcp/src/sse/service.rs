@@ -86,11 +86,19 @@ where
 
     /// Opens a session and starts its service.
     fn open(&self) -> Response<BoxBody<Bytes, Infallible>> {
+        let Some(opened) = self.sessions.open() else {
+            let reason = "too many sessions are open; try again later";
+            let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from_static("60"));
+            return response;
+        };
         let Opened {
             stream,
             transport,
             end,
-        } = self.sessions.open();
+        } = opened;
         let handler = (self.factory)();
         self.services.spawn(async move {
             match serve_server_with_ct(handler, transport, end).await {

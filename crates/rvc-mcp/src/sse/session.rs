@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use uuid::Uuid;
 
+use crate::limit::{Limit, STREAMS};
 use crate::sse::frame;
 use crate::sse::stream::EventStream;
 use crate::sse::transport::SseTransport;
@@ -133,6 +134,7 @@ impl Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     open: Mutex<HashMap<Box<str>, Arc<Session>>>,
+    most: Limit,
     calls: TaskTracker,
     end: CancellationToken,
 }
@@ -150,13 +152,15 @@ impl Sessions {
     pub(crate) fn new(calls: TaskTracker, end: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             open: Mutex::default(),
+            most: Limit::new("sessions", STREAMS),
             calls,
             end,
         })
     }
 
-    /// Opens a session under a new id of 122 random bits.
-    pub(crate) fn open(self: &Arc<Self>) -> Opened {
+    /// Opens a session under a new id of 122 random bits, if there is room: a session lasts as
+    /// long as its stream, so there may be as many.
+    pub(crate) fn open(self: &Arc<Self>) -> Option<Opened> {
         let id: Box<str> = Uuid::new_v4().simple().to_string().into();
         let end = self.end.child_token();
         let ledger = Arc::new(Ledger::new(self.calls.clone()));
@@ -166,18 +170,24 @@ impl Sessions {
             incoming,
             ledger: Arc::clone(&ledger),
         };
-        self.lock().insert(id.clone(), Arc::new(session));
+        {
+            let mut sessions = self.lock();
+            if !self.most.has_room(sessions.len()) {
+                return None;
+            }
+            sessions.insert(id.clone(), Arc::new(session));
+        }
         let first = frame::endpoint(&id);
         let open = OpenSession {
             id,
             sessions: Arc::clone(self),
             end: end.clone(),
         };
-        Opened {
+        Some(Opened {
             stream: EventStream::new(first, to_send, open),
             transport: SseTransport::new(received, outgoing, ledger, end.clone()),
             end,
-        }
+        })
     }
 
     /// The session with this id, while its stream is open.

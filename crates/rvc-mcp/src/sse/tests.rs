@@ -20,16 +20,19 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
+use rvc_test::Logs;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Level;
 
 use super::SseService;
 use super::body::MAX_BODY;
 use super::session::MAX_OWED;
 use crate::config::ServeConfig;
+use crate::limit::STREAMS;
 
 /// A handler whose tools answer, wait or talk without end.
 #[derive(Clone, Default)]
@@ -555,4 +558,27 @@ async fn a_body_is_refused_unread_when_its_length_or_its_session_is_wrong() {
         let response = rig.service.handle(request).now_or_never().unwrap();
         assert_eq!(response.status(), status);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_over_the_limit_are_refused_until_one_ends() {
+    let logs = Logs::capture();
+    let rig = Rig::new(&Probe::default());
+    let mut clients = Vec::new();
+    for _ in 0..STREAMS {
+        clients.push(rig.open().await);
+    }
+
+    for _ in 0..3 {
+        let refused = rig.service.handle(get("/sse")).await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.headers().contains_key(header::RETRY_AFTER));
+        let reason = refused.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(reason, "too many sessions are open; try again later");
+    }
+    assert_eq!(rig.service.sessions().len(), STREAMS);
+    assert_eq!(logs.at(Level::WARN).len(), 1);
+
+    clients.pop();
+    rig.open().await;
 }

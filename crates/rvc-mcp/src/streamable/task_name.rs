@@ -7,17 +7,17 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response};
 use http_body::Body;
+use http_body_util::Full;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, Limited};
 use rmcp::model::{CancelTaskMethod, ConstString, GetTaskMethod, UpdateTaskMethod};
 use serde::Deserialize;
 
+use super::body::read;
+
 const METHOD: &str = "mcp-method";
 const NAME: &str = "mcp-name";
-/// What rmcp takes at most.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// A request, with the name filled in where that is to be done.
 pub(super) enum Filled<B> {
@@ -38,11 +38,9 @@ where
         return Filled::Kept(request);
     }
     let (mut head, body) = request.into_parts();
-    // A body's own error is only known to be printable.
-    let body = body.map_err(|error| error.to_string());
-    let body = match Limited::new(body, MOST_BYTES).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => return Filled::Refused(refused(&*error)),
+    let body = match read(body).await {
+        Ok(body) => body,
+        Err(refused) => return Filled::Refused(refused),
     };
     if let Some(name) = task_id(&body) {
         head.headers.insert(NAME, name);
@@ -76,15 +74,4 @@ fn task_id(body: &[u8]) -> Option<HeaderValue> {
     }
     let message: Message = serde_json::from_slice(body).ok()?;
     HeaderValue::from_str(&message.params.task_id).ok()
-}
-
-fn refused(error: &(dyn std::error::Error + 'static)) -> Response<BoxBody<Bytes, Infallible>> {
-    let (status, text) = if error.is::<http_body_util::LengthLimitError>() {
-        (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large")
-    } else {
-        (StatusCode::BAD_REQUEST, "the body could not be read")
-    };
-    let mut response = Response::new(Full::from(text).boxed());
-    *response.status_mut() = status;
-    response
 }

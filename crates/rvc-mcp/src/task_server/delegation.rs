@@ -22,6 +22,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::requests::check_custom;
 use super::{TaskServer, advertise};
+use crate::call_context::CallContext;
+use crate::call_log::logged;
 
 impl<H: ServerHandler> ServerHandler for TaskServer<H> {
     fn ping(
@@ -150,12 +152,15 @@ impl<H: ServerHandler> ServerHandler for TaskServer<H> {
         self.handler.unsubscribe(request, context)
     }
 
-    fn call_tool(
+    async fn call_tool(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> impl Future<Output = Result<CallToolResponse, ErrorData>> + MaybeSendFuture + '_ {
-        self.call(request, context)
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (tool, ids) = (request.name.clone(), CallContext::from(&context));
+        // In a box, as rmcp keeps room for it in every service's future.
+        let call = Box::pin(self.call(request, context));
+        logged(&tool, &ids, call).await
     }
 
     fn list_tools(

@@ -7,6 +7,7 @@ mod delegation;
 mod faults;
 mod http;
 mod lifetime;
+mod log_lines;
 mod notifications;
 mod started_once;
 mod two_views;

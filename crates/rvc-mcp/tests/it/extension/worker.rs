@@ -194,6 +194,12 @@ impl Worker {
         answer
     }
 
+    #[tool(description = "Works, and breaks down before it says so.")]
+    async fn broken(&self, arguments: JsonObject) -> rmcp::model::CallToolResult {
+        self.start("broken", &arguments);
+        panic!("a wheel came off")
+    }
+
     #[tool(description = "Says hello.")]
     async fn greet(&self) -> String {
         "Hello.".to_owned()
