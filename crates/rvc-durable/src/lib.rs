@@ -1,0 +1,1 @@
+//! Remote tasks whose outcome survives any crash: one action, one outcome.

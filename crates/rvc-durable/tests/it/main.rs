@@ -1,0 +1,4 @@
+//! Black-box tests of the caller's side.
+#![allow(clippy::unwrap_used)]
+
+mod sdk_audit;
