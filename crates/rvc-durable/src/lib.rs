@@ -22,3 +22,4 @@ pub use crate::phase::{ActionState, Phase, UnknownWord};
 pub use crate::policy::StartPolicy;
 pub use crate::registration::{Access, Endpoint, EndpointError, Registration, TransportKind};
 pub use crate::submission::{InputHandling, Submission};
+pub mod store;

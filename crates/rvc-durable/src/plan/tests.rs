@@ -267,7 +267,6 @@ fn malformed_answers_are_retried_up_to_a_bound_and_never_succeed() {
 
 #[test]
 fn the_poll_interval_is_clamped_to_our_own_bounds() {
-    let settings = Settings::default();
     for (hint_ms, wait_ms) in [
         (Some(0), 500),
         (Some(7_000), 7_000),
