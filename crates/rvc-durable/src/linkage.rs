@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use rvc_wire::Map;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::moment::Moment;
 use crate::name::{ActionId, OwnerId, RegistrationId, RunId};
 use crate::outcome::Outcome;
 use crate::phase::{Phase, UnknownWord};
 use crate::policy::StartPolicy;
-use crate::submission::{InputHandling, Submission};
+use crate::submission::{InputHandling, Submission, hex};
 
 /// What kind of task the server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -221,6 +222,19 @@ impl Linkage {
             .and_then(|remote| remote.ttl)
             .or(self.assumed_ttl)?;
         Some(self.sent_at?.after(ttl))
+    }
+
+    /// The key under which a server that promises so recognises a repeated start: the same for
+    /// every attempt at this action, and no other's.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        let mut hash = Sha256::new();
+        for part in [self.owner.as_str(), self.run.as_str(), self.action.as_str()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.update(self.created_at.unix_ms().to_be_bytes());
+        hex(&hash.finalize())
     }
 
     /// Whether nothing remains to be done, for the host or for the server.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use rvc_wire::Map;
 
-pub use self::claim::{Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Write, Written};
+pub use self::claim::{Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, Write, Written};
 pub use self::error::StoreError;
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteOptions, SqliteStore};
@@ -165,12 +165,12 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a claimed row back.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>>;
 
-    /// Prolongs a lease; `false` when somebody else has the row.
+    /// Prolongs a lease.
     fn renew(
         &self,
         claim: Claim,
         lease: std::time::Duration,
-    ) -> BoxFuture<'_, Result<bool, StoreError>>;
+    ) -> BoxFuture<'_, Result<Renewed, StoreError>>;
 
     /// Gives a lease back, with nothing changed.
     fn release(&self, claim: Claim) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -11,6 +11,8 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// How long a start may take; every progress notification starts it anew.
     pub start_timeout: Duration,
+    /// How long a start may take in all, however much progress there is.
+    pub max_start_time: Duration,
     /// How long opening a connection may take.
     pub connect_timeout: Duration,
     /// The shortest time between two polls of a task.
@@ -34,6 +36,7 @@ impl Default for Settings {
         Self {
             request_timeout: Duration::from_secs(10),
             start_timeout: Duration::from_secs(60),
+            max_start_time: Duration::from_secs(3600),
             connect_timeout: Duration::from_secs(15),
             min_poll_interval: Duration::from_millis(500),
             max_poll_interval: Duration::from_secs(60),

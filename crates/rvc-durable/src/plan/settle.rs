@@ -48,6 +48,18 @@ pub fn delivered(mut row: Linkage, now: Moment) -> Linkage {
     row
 }
 
+/// The row after the foreign host turned out to have cancelled, before it was told: what was
+/// known is suppressed.
+#[must_use]
+pub fn suppressed(mut row: Linkage, now: Moment) -> Linkage {
+    if row.phase == Phase::Accepted {
+        row.phase = Phase::Cancelled;
+        row.outcome = Some(Outcome::cancelled_by_host());
+        row.next_due = row.clean_up.open.then_some(now);
+    }
+    row
+}
+
 /// The row after the foreign host could not be told.
 #[must_use]
 pub fn delivery_failed(

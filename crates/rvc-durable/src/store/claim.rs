@@ -155,3 +155,15 @@ pub enum Written {
     /// The remote task belongs to another action. Nothing was changed, and the lease is kept.
     RemoteTaken,
 }
+
+/// What became of prolonging a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Renewed {
+    /// It is prolonged.
+    Held,
+    /// It is prolonged, and the host has cancelled meanwhile.
+    Cancelled,
+    /// Somebody else has the row.
+    Lost,
+}

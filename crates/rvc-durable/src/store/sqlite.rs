@@ -19,8 +19,8 @@ use rvc_wire::Map;
 
 use self::engine::{Access, Engine, Queue};
 use super::{
-    AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Store, StoreError,
-    Submitted, Surroundings, Write, Written,
+    AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed, Store,
+    StoreError, Submitted, Surroundings, Write, Written,
 };
 use crate::linkage::{HostKind, Linkage, RemoteKind};
 use crate::moment::Moment;
@@ -165,7 +165,7 @@ impl Store for SqliteStore {
         self.change(move |db, now| write::write(db, now, &write))
     }
 
-    fn renew(&self, claim: Claim, lease: Duration) -> BoxFuture<'_, Result<bool, StoreError>> {
+    fn renew(&self, claim: Claim, lease: Duration) -> BoxFuture<'_, Result<Renewed, StoreError>> {
         self.change(move |db, now| claim::renew(db, now, &claim, lease))
     }
 

@@ -7,7 +7,7 @@ use crate::linkage::Fence;
 use crate::moment::Moment;
 use crate::name::RegistrationId;
 use crate::plan::HORIZON;
-use crate::store::{Claim, ClaimRequest, Claimed, Claims, StoreError};
+use crate::store::{Claim, ClaimRequest, Claimed, Claims, Renewed, StoreError};
 
 /// The free rows of one registration that are due, the longest overdue first.
 ///
@@ -183,15 +183,25 @@ pub(super) fn renew(
     now: Moment,
     claim: &Claim,
     lease: Duration,
-) -> Result<bool, StoreError> {
-    let sql = format!("UPDATE mcp_action_tasks SET lease_until = ?4 WHERE {HELD}");
-    let changed = db.prepare_cached(&sql)?.execute(params![
-        claim.action.as_str(),
-        claim.owner.to_string(),
-        fence(claim),
-        now.after(lease.min(HORIZON)).unix_ms()
-    ])?;
-    Ok(changed == 1)
+) -> Result<Renewed, StoreError> {
+    let sql = format!("UPDATE mcp_action_tasks SET lease_until = ?4 WHERE {HELD} RETURNING phase");
+    let phase: Option<String> = db
+        .prepare_cached(&sql)?
+        .query_row(
+            params![
+                claim.action.as_str(),
+                claim.owner.to_string(),
+                fence(claim),
+                now.after(lease.min(HORIZON)).unix_ms()
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(match phase.as_deref() {
+        None => Renewed::Lost,
+        Some("cancelled") => Renewed::Cancelled,
+        Some(_) => Renewed::Held,
+    })
 }
 
 pub(super) fn release(db: &Connection, claim: &Claim) -> Result<(), StoreError> {

@@ -45,8 +45,13 @@ pub(super) fn read(row: &Row<'_>) -> Result<Linkage, StoreError> {
             poll_interval: row.get::<_, Option<i64>>(24)?.map(duration),
         }),
     };
+    let phase: Phase = word(&row.get::<_, String>(14)?)?;
     let outcome = match row.get::<_, Option<String>>(37)? {
         None => None,
+        // It was known, and the host cancelled before it was told.
+        Some(known) if phase == Phase::Cancelled && known != phase.as_str() => {
+            Some(Outcome::cancelled_by_host())
+        }
         Some(phase) => Some(Outcome {
             phase: word(&phase)?,
             error_code: row.get::<_, Option<String>>(38)?.map(ErrorCode::remote),
@@ -77,7 +82,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Linkage, StoreError> {
         tool_call_id: row.get(11)?,
         provider: row.get(12)?,
         created_at: Moment::from_unix_ms(row.get(13)?),
-        phase: word(&row.get::<_, String>(14)?)?,
+        phase,
         starts: row.get(15)?,
         sent_at: moment(row.get(16)?),
         remote,
@@ -152,7 +157,7 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
     };
     census.open = count("SELECT count(*) FROM mcp_action_tasks WHERE next_due IS NOT NULL")?;
     census.cancels_unacknowledged = count(
-        "SELECT count(*) FROM mcp_action_tasks WHERE next_due IS NOT NULL AND clean_up_open \
+        "SELECT count(*) FROM mcp_action_tasks WHERE clean_up_open = 1 \
          AND cancel_acknowledged_at IS NULL",
     )?;
     let earliest: Option<i64> = db

@@ -96,6 +96,10 @@ CREATE UNIQUE INDEX one_action_per_remote_task
 CREATE INDEX due_by_registration ON mcp_action_tasks (registration_id, next_due)
     WHERE next_due IS NOT NULL;
 
+-- For the census.
+CREATE INDEX tasks_by_phase ON mcp_action_tasks (phase);
+CREATE INDEX open_clean_ups ON mcp_action_tasks (cancel_acknowledged_at) WHERE clean_up_open = 1;
+
 CREATE INDEX tasks_of_a_run ON mcp_action_tasks (run_id);
 
 -- The outcome of an action, inserted once and never touched again.
@@ -145,7 +149,9 @@ CREATE TRIGGER a_phase_with_an_outcome_has_one BEFORE UPDATE OF phase ON mcp_act
 WHEN NEW.phase IN ('accepted', 'completed', 'failed', 'cancelled', 'expired', 'unknown')
     AND NOT EXISTS (
         SELECT 1 FROM mcp_action_outcomes AS o
-        WHERE o.action_id = NEW.action_id AND (NEW.phase = 'accepted' OR o.phase = NEW.phase))
+        WHERE o.action_id = NEW.action_id AND (NEW.phase = 'accepted' OR o.phase = NEW.phase
+            -- A foreign host that cancelled before it was told suppresses the outcome.
+            OR (OLD.phase = 'accepted' AND NEW.phase = 'cancelled')))
 BEGIN SELECT RAISE(ABORT, 'the phase needs its outcome'); END;
 
 CREATE TRIGGER an_outcome_ends_the_work BEFORE UPDATE OF phase ON mcp_action_tasks

@@ -62,7 +62,7 @@ async fn a_leased_row_is_free_again_when_the_lease_is_over_and_its_old_holder_is
     let write = Write::new(first.claim.clone(), Phase::Intent, first.row);
     assert_eq!(store.write(write).await, Ok(Written::Stale));
     let renewed = store.renew(first.claim.clone(), Duration::from_secs(30));
-    assert_eq!(renewed.await, Ok(false));
+    assert_eq!(renewed.await, Ok(Renewed::Lost));
     store.release(first.claim).await.unwrap();
     assert_eq!(claim(&store, 1).await, [], "a stale release frees nothing");
 }

@@ -260,7 +260,12 @@ proptest! {
                         let entry = model.rows.get_mut(&claim.action).unwrap();
                         let holds = entry.holds(&claim);
                         let lease = Duration::from_secs(30);
-                        assert_eq!(store.renew(claim, lease).await, Ok(holds));
+                        let expected = match entry.row.phase {
+                            _ if !holds => Renewed::Lost,
+                            Phase::Cancelled => Renewed::Cancelled,
+                            _ => Renewed::Held,
+                        };
+                        assert_eq!(store.renew(claim, lease).await, Ok(expected));
                         if holds {
                             entry.lease = entry.lease.map(|(owner, _)| (owner, now.after(lease)));
                         }
