@@ -145,7 +145,7 @@ impl Supervisor {
                 fence = %claimed.claim.fence,
             );
             let now = claims.now;
-            let step = async move { stepper.run(claimed, now).await };
+            let step = async move { Box::pin(stepper.run(claimed, now)).await };
             let id = steps.spawn(step.instrument(span)).id();
             self.in_hand.insert(id, registration);
         }

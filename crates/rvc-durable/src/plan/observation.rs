@@ -75,6 +75,8 @@ pub enum RemoteState {
 /// What came of asking for a task's state.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+// There is one at a time, and it is moved once.
+#[allow(clippy::large_enum_variant)]
 pub enum PollAnswer {
     /// The task's state; it is the right task.
     State {

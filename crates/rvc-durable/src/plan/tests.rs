@@ -524,6 +524,7 @@ fn any_cancel() -> impl Strategy<Value = CancelAnswer> {
 /// One turn of a linkage's life: what the host does meanwhile, what the server answers, whether
 /// the process dies in the middle, and how the clock moves.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)]
 struct Turn {
     start: StartAnswer,
     poll: PollAnswer,

@@ -81,7 +81,7 @@ impl Remotes {
             return Err(failure.clone());
         }
         slot.connection = None;
-        match self.open(registration).await {
+        match Box::pin(self.open(registration)).await {
             Ok(connection) => {
                 slot.failed = None;
                 slot.connection = Some(connection.clone());

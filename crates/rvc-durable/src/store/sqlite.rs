@@ -1,4 +1,4 @@
-//! The store on SQLite: one file, one writer thread, several processes by leases.
+//! The store on `SQLite`: one file, one writer thread, several processes by leases.
 
 mod claim;
 mod engine;
@@ -28,7 +28,7 @@ use crate::name::{ActionId, OwnerId, RegistrationId, RunId};
 use crate::registration::Registration;
 use crate::submission::Submission;
 
-/// How a SQLite store is opened.
+/// How a `SQLite` store is opened.
 #[derive(Clone)]
 #[must_use]
 pub struct SqliteOptions {
@@ -104,7 +104,7 @@ fn wall_clock() -> Moment {
     Moment::from_unix_ms(0).after(since)
 }
 
-/// Linkages, ledger and registrations in one SQLite database.
+/// Linkages, ledger and registrations in one `SQLite` database.
 ///
 /// WAL, `synchronous=FULL`: what returned `Ok` survives a loss of power, as far as the disk
 /// tells the truth. One thread writes; it groups what is waiting into one commit, with a

@@ -85,7 +85,7 @@ impl Stepper {
                 self.save(&hand, &row, after, DurableStep::OutcomeCommitted)
                     .await;
             }
-            Step::Start(registration) => self.start(&hand, row, registration).await,
+            Step::Start(registration) => Box::pin(self.start(&hand, row, registration)).await,
             Step::Poll(registration) => self.poll(&hand, row, registration).await,
             Step::Update(registration, answers) => {
                 self.update(&hand, row, registration, answers).await;
@@ -170,9 +170,9 @@ impl Stepper {
         self.signals.changed(&sending);
         self.reached(DurableStep::SendingCommitted, &sending);
 
-        let began = Instant::now();
+        let sent_at = Instant::now();
         let answer = self.send(hand, &connection, &sending).await;
-        log::step("start", began.elapsed());
+        log::step("start", sent_at.elapsed());
         self.reached(DurableStep::StartAnswered, &sending);
         if matches!(
             answer,
@@ -277,9 +277,9 @@ impl Stepper {
     }
 
     async fn poll(&self, hand: &Hand, row: Linkage, registration: Registration) {
-        let began = Instant::now();
+        let asked_at = Instant::now();
         let answer = self.ask(hand, &row, &registration).await;
-        log::step("poll", began.elapsed());
+        log::step("poll", asked_at.elapsed());
         self.reached(DurableStep::PollAnswered, &row);
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
         let after = plan::polled(row.clone(), answer, settings, hand.now(), jitter);
@@ -446,8 +446,10 @@ impl Stepper {
         }
     }
 
-    async fn hold<T>(&self, hand: &Hand, work: impl Future<Output = T>) -> T {
+    async fn hold<T>(&self, hand: &Hand, work: impl Future<Output = T> + Send) -> T {
         let lease = self.options.lease;
+        // A remote call's future is large, and each step has only one.
+        let work = Box::pin(work);
         holding(
             self.store.as_ref(),
             &hand.claim,

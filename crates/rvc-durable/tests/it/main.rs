@@ -1,8 +1,13 @@
 //! Black-box tests of the caller's side.
 #![allow(clippy::unwrap_used)]
 
+mod contract;
 mod crashes;
 mod faulty;
+mod foreign;
+mod hostile;
+mod http_peer;
+mod limits;
 mod peer;
 mod sdk_audit;
 mod section_26;

@@ -676,12 +676,11 @@ async fn remote_task_missing_after_restart() {
 
 #[tokio::test(start_paused = true)]
 async fn two_recovery_workers_race() {
-    let world = World::new(|call| match call.method.as_str() {
-        "tools/call" => {
+    let world = World::new(|call| {
+        if call.method == "tools/call" {
             let to = call.params["arguments"]["n"].to_string();
             Reply::handle(&format!("t-{to}"))
-        }
-        _ => {
+        } else {
             let id = call.params["taskId"].as_str().unwrap();
             Reply::completed(id, id)
         }

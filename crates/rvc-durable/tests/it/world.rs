@@ -85,10 +85,7 @@ impl World {
 
     /// A process that crashes, once, when an action comes to `step`.
     pub(crate) fn crashing_at(&self, step: DurableStep) -> (Durable, Arc<CrashAt>) {
-        let crash = Arc::new(CrashAt {
-            step,
-            crashed: AtomicBool::new(false),
-        });
+        let crash = Arc::new(CrashAt::new(step));
         let options = SupervisorOptions::new().checkpoint(crash.clone());
         (self.process_with(options), crash)
     }
@@ -116,6 +113,13 @@ pub(crate) struct CrashAt {
 }
 
 impl CrashAt {
+    pub(crate) fn new(step: DurableStep) -> Self {
+        Self {
+            step,
+            crashed: AtomicBool::new(false),
+        }
+    }
+
     pub(crate) fn crashed(&self) -> bool {
         self.crashed.load(Ordering::SeqCst)
     }

@@ -27,9 +27,11 @@ fn migrate(db: &mut Connection) -> Result<(), StoreError> {
     // The lock: whoever waited for it finds the work done.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Exclusive)?;
     let found = version(&transaction)?;
-    for (index, schema) in SCHEMAS.iter().enumerate().skip(found as usize) {
-        transaction.execute_batch(schema)?;
-        transaction.pragma_update(None, "user_version", index as u32 + 1)?;
+    for (number, schema) in (1..=known()).zip(SCHEMAS) {
+        if number > found {
+            transaction.execute_batch(schema)?;
+            transaction.pragma_update(None, "user_version", number)?;
+        }
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.commit()?;

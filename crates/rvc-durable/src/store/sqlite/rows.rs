@@ -127,7 +127,7 @@ pub(super) fn list(db: &Connection, filter: &Filter) -> Result<Vec<Linkage>, Sto
          ORDER BY t.created_at DESC, t.action_id LIMIT ?3"
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let run = filter.run.as_ref().map(|run| run.as_str());
+    let run = filter.run.as_ref().map(crate::name::RunId::as_str);
     let mut rows = statement.query(params![run, phases, limit])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {

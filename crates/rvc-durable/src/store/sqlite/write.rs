@@ -116,7 +116,10 @@ pub(super) fn finish(
     .execute(params![
         row.action.as_str(),
         outcome.phase.as_str(),
-        outcome.error_code.as_ref().map(|code| code.as_str()),
+        outcome
+            .error_code
+            .as_ref()
+            .map(crate::error_code::ErrorCode::as_str),
         outcome.message,
         outcome.result.as_ref().map(|result| result.is_error),
         result,

@@ -35,6 +35,7 @@ fn database() -> Connection {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)]
 fn every_attack_on_an_invariant_is_refused_by_the_database_itself() {
     for (fact, attack) in [
         (

@@ -1,0 +1,156 @@
+//! A server on a real socket that answers HTTP as a script says, right or wrong.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server answers to one POST.
+#[derive(Clone)]
+pub(crate) enum Http {
+    /// 200 with this result, as JSON.
+    Json(Value),
+    /// 200 with these messages, as SSE; the last one is the result.
+    Sse(Vec<Value>),
+    /// Progress as SSE, without end.
+    EndlessSse,
+    /// This status line and these headers, without a body.
+    Status(&'static str, Vec<(&'static str, String)>),
+    /// The connection ends.
+    HangUp,
+}
+
+#[derive(Clone)]
+pub(crate) struct HttpPeer {
+    pub(crate) url: String,
+    calls: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+type Script = Arc<Mutex<dyn FnMut(&str, &Value, usize) -> Http + Send>>;
+
+impl HttpPeer {
+    pub(crate) async fn new(
+        script: impl FnMut(&str, &Value, usize) -> Http + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = Self {
+            url: format!("http://{}/mcp", listener.local_addr().unwrap()),
+            calls: Arc::default(),
+        };
+        let serving = peer.clone();
+        let script: Script = Arc::new(Mutex::new(script));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serving.clone().serve(stream, script.clone()));
+            }
+        });
+        peer
+    }
+
+    /// How often a method was posted.
+    pub(crate) fn count(&self, method: &str) -> usize {
+        self.calls.lock().unwrap().get(method).copied().unwrap_or(0)
+    }
+
+    async fn serve(self, stream: TcpStream, script: Script) {
+        let mut stream = BufReader::new(stream);
+        while let Some(body) = request(&mut stream).await {
+            let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let method = message["method"].as_str().unwrap_or("other").to_owned();
+            let nth = {
+                let mut calls = self.calls.lock().unwrap();
+                let count = calls.entry(method.clone()).or_default();
+                *count += 1;
+                *count
+            };
+            let reply = match method.as_str() {
+                "server/discover" => Http::Json(json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                    "ttlMs": 0, "cacheScope": "private"
+                })),
+                _ if message.get("id").is_none() => Http::Status("202 Accepted", vec![]),
+                _ => (script.lock().unwrap())(&method, &message["params"], nth),
+            };
+            if write(stream.get_mut(), &message["id"], reply)
+                .await
+                .is_none()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads one request; `None` at the end.
+async fn request(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+    let mut length = 0;
+    let mut first = true;
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        let line = line.trim_end();
+        if line.is_empty() && !first {
+            break;
+        }
+        first = false;
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(body)
+}
+
+async fn write(stream: &mut TcpStream, id: &Value, reply: Http) -> Option<()> {
+    let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+    let head = match reply {
+        Http::Json(result) => {
+            let body = answer(&result);
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        }
+        Http::Sse(mut messages) => {
+            let result = messages.pop().unwrap();
+            let mut text =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+                    .to_owned();
+            for message in messages {
+                text += &format!("data: {message}\n\n");
+            }
+            text += &format!("data: {}\n\n", answer(&result));
+            stream.write_all(text.as_bytes()).await.ok()?;
+            return None;
+        }
+        Http::EndlessSse => {
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.ok()?;
+            loop {
+                let message = json!({"jsonrpc": "2.0", "method": "notifications/message",
+                    "params": {"level": "info", "data": "still here"}});
+                let text = format!("data: {message}\n\n");
+                stream.write_all(text.as_bytes()).await.ok()?;
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        }
+        Http::Status(status, headers) => {
+            let headers: String = headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}\r\n"))
+                .collect();
+            format!("HTTP/1.1 {status}\r\n{headers}content-length: 0\r\n\r\n")
+        }
+        Http::HangUp => return None,
+    };
+    stream.write_all(head.as_bytes()).await.ok()
+}
