@@ -11,6 +11,7 @@
 //! - The id that a server echoes is compared with the one that was asked for.
 
 mod call;
+mod capped;
 mod connection;
 mod contract;
 mod dialer;
@@ -21,6 +22,6 @@ mod transport;
 
 pub use self::connection::{Connection, Remotes, Unreachable};
 pub use self::dialer::{DialError, Dialer};
-pub use self::http::{HttpDialer, NoTokens, Token, TokenSource};
+pub use self::http::{HttpDialer, HttpDialerBuilder, NoTokens, Token, TokenSource};
 pub use self::mcp::StartCall;
 pub use self::transport::{BoxTransport, TransportError};

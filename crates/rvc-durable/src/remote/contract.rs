@@ -1,12 +1,13 @@
 //! Tasks of the Async Task Contract, over ordinary tool calls.
 
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
-use rvc_wire::{Map, TaskInfo, TaskState};
+use rvc_wire::{Map, TaskInfo, TaskState, Timestamp};
 use serde_json::Value;
 
 use super::Connection;
 use super::call::{Bounds, call, raw};
-use super::mcp::{excerpt, poll_failed, unavailable};
+use super::failure::CallFailure;
+use super::mcp::{INVALID_PARAMS, excerpt, poll_failed, unavailable};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{RemoteKind, RemoteTask};
@@ -34,7 +35,11 @@ pub(super) fn start(tool: &str, result: &ToolResultEnvelope) -> Option<StartAnsw
                 task: RemoteTask {
                     kind: RemoteKind::Contract,
                     id,
-                    created_at: text("created_at").unwrap_or_default().to_owned(),
+                    // Compared with what later answers say, so only what can be read.
+                    created_at: text("created_at")
+                        .and_then(|at| at.parse::<Timestamp>().ok())
+                        .map(|at| at.to_string())
+                        .unwrap_or_default(),
                     status: "unknown".to_owned(),
                     ended: false,
                     progress: None,
@@ -180,8 +185,8 @@ async fn ask(connection: &Connection, tool: &'static str, task: &str) -> Result<
     let answer = match call(connection.peer(), request, bounds).await {
         Ok(answer) => raw(&answer),
         // For an ordinary tool "invalid params" says nothing about the task.
-        Err(failure @ super::failure::CallFailure::Rpc(_)) => {
-            let (reason, _) = unavailable(failure);
+        Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => {
+            let (reason, _) = unavailable(CallFailure::Rpc(error));
             return Err(PollAnswer::Malformed { reason });
         }
         Err(failure) => return Err(poll_failed(failure)),

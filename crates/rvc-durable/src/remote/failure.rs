@@ -5,6 +5,8 @@ use rmcp::ErrorData;
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
+use super::capped::says_too_large;
+
 /// Why a call has no result.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CallFailure {
@@ -27,6 +29,7 @@ pub(super) enum CallFailure {
 impl CallFailure {
     pub(super) fn of(error: ServiceError) -> Self {
         match error {
+            ServiceError::McpError(error) if says_too_large(&error) => Self::TooLarge,
             ServiceError::McpError(error) => Self::Rpc(error),
             ServiceError::Timeout { timeout } => Self::Lost {
                 reason: format!("no answer within {timeout:?}"),

@@ -34,7 +34,7 @@ pub struct StartCall {
 const IDEMPOTENCY_KEY: &str = "io.rvc/idempotency-key";
 
 /// JSON-RPC's "invalid params", with which a server says that it does not know a task.
-const INVALID_PARAMS: i32 = -32602;
+pub(super) const INVALID_PARAMS: i32 = -32602;
 
 /// Errors after which asking again brings nothing else: no such method, no such request, a
 /// capability that is missing.

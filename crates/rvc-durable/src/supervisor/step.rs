@@ -516,9 +516,6 @@ impl Stepper {
                 log::transition(before, &write.row);
                 self.signals.changed(&write.row);
                 self.reached(step, &write.row);
-                if write.row.next_due.is_some() {
-                    self.signals.wake();
-                }
             }
             Written::Stale => {
                 event!(warn, "a step came too late and changed nothing", before);
@@ -532,7 +529,6 @@ impl Stepper {
         if let Err(error) = self.store.release(hand.claim.clone()).await {
             tracing::warn!(%error, "a lease could not be given back; it runs out by itself");
         }
-        self.signals.wake();
     }
 
     fn reached(&self, step: DurableStep, row: &Linkage) {

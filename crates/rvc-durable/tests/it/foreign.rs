@@ -28,6 +28,12 @@ struct Inner {
 struct Host(Arc<Mutex<Inner>>);
 
 impl Host {
+    /// How many deliveries there were, and what became of an action.
+    fn told(&self, action: &str) -> (usize, Option<ActionState>) {
+        let inner = self.0.lock().unwrap();
+        (inner.deliveries, inner.finished.get(&id(action)).copied())
+    }
+
     fn answer<T: Send + 'static>(
         &self,
         answer: impl FnOnce(&mut Inner) -> T,
@@ -132,10 +138,9 @@ async fn a_crash_around_the_delivery_repeats_nothing_that_the_host_has() {
         let second = world.process_with(options(&host));
         second.idle().await.unwrap();
 
-        let inner = host.0.lock().unwrap();
-        assert_eq!(inner.deliveries, 1, "{step}");
-        assert_eq!(inner.finished[&id("a")], ActionState::Completed, "{step}");
-        drop(inner);
+        let (deliveries, finished) = host.told("a");
+        assert_eq!(deliveries, 1, "{step}");
+        assert_eq!(finished, Some(ActionState::Completed), "{step}");
         assert_eq!(world.row("a").await.phase, Phase::Completed, "{step}");
     }
 }

@@ -1,5 +1,6 @@
 //! Servers that lie, over real HTTP. On real time, with short limits.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rvc_durable::plan::Settings;
@@ -10,6 +11,7 @@ use rvc_durable::{
     TransportKind,
 };
 use serde_json::{Value, json};
+use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::http_peer::{Http, HttpPeer};
 use crate::world::{id, robot, submission};
@@ -26,8 +28,12 @@ fn settings() -> Settings {
 }
 
 async fn durable(url: &str) -> Durable {
+    let dialer = HttpDialer::builder().max_result_bytes(1 << 20);
+    durable_over(url, dialer.build().unwrap()).await
+}
+
+async fn durable_over(url: &str, dialer: HttpDialer) -> Durable {
     let store: SqliteStore = SqliteOptions::memory().open().unwrap();
-    let dialer = HttpDialer::new(1 << 20, 8).unwrap();
     let options = SupervisorOptions::new()
         .settings(settings())
         .tick(Duration::from_millis(50));
@@ -177,6 +183,31 @@ async fn a_refused_connection_sends_nothing_and_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_server_that_went_away_before_the_start_got_no_start_and_it_is_tried_again() {
+    // The handshake is answered, and then nobody listens any more: proven unsent.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        crate::http_peer::answer_discovery_and_close(stream).await;
+    });
+    let durable = durable(&url).await;
+    durable.submit(submission("a")).await.unwrap();
+
+    let row = loop {
+        let row = durable.action(&id("a")).await.unwrap().unwrap();
+        if row.trouble.errors >= 2 || row.outcome.is_some() {
+            break row;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+
+    assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
+    durable.close().await;
+}
+
+#[tokio::test]
 async fn an_endless_stream_ends_at_the_timeout() {
     let peer = HttpPeer::new(|_, _, _| Http::EndlessSse).await;
     let begun = Instant::now();
@@ -189,16 +220,68 @@ async fn an_endless_stream_ends_at_the_timeout() {
 
 #[tokio::test]
 async fn a_result_of_100_mib_is_refused_without_reading_it_all() {
-    let peer = HttpPeer::new(|method, _, _| match method {
-        "tools/call" => handle(),
-        "tasks/get" => Http::Json(done(&"x".repeat(100 << 20))),
-        _ => Http::Json(json!({})),
-    })
-    .await;
+    for huge in [Http::Huge(100 << 20), Http::HugeSse(100 << 20)] {
+        let at_a_poll = huge.clone();
+        let peer = HttpPeer::new(move |method, _, _| match method {
+            "tools/call" => handle(),
+            _ => at_a_poll.clone(),
+        })
+        .await;
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+        assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
 
-    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+        let peer = HttpPeer::new(move |_, _, _| huge.clone()).await;
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+        assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+    }
+}
 
-    assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+#[tokio::test]
+async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
+    let made = rcgen::generate_simple_self_signed(vec!["another.example".to_owned()]).unwrap();
+    let matching = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    for (certified, trusted, works) in [
+        (&made, true, false),
+        (&matching, false, false),
+        (&matching, true, true),
+    ] {
+        let key = rustls_pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key.unwrap())
+            .unwrap();
+        let script = |_: &str, _: &Value, _| Http::Json(json!({"content": []}));
+        let peer = HttpPeer::over(Some(TlsAcceptor::from(Arc::new(server))), script).await;
+        let mut dialer = HttpDialer::builder();
+        if trusted {
+            dialer = dialer
+                .root_certificates(certified.cert.pem().as_bytes())
+                .unwrap();
+        }
+        let durable = durable_over(&peer.url, dialer.build().unwrap()).await;
+        durable.submit(submission("a")).await.unwrap();
+
+        let row = loop {
+            let row = durable.action(&id("a")).await.unwrap().unwrap();
+            if row.trouble.errors >= 2 || row.outcome.is_some() {
+                break row;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+
+        if works {
+            assert_eq!(row.phase, Phase::Completed);
+        } else {
+            assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
+            let last = row.trouble.last.unwrap();
+            assert!(last.contains("certificate"), "{last}");
+            assert_eq!(peer.count("tools/call"), 0);
+        }
+        durable.close().await;
+    }
 }
 
 #[tokio::test]

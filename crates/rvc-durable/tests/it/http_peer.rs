@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 /// What the server answers to one POST.
 #[derive(Clone)]
@@ -18,6 +19,10 @@ pub(crate) enum Http {
     EndlessSse,
     /// This status line and these headers, without a body.
     Status(&'static str, Vec<(&'static str, String)>),
+    /// 200 with a body of so many bytes that is no JSON, as JSON.
+    Huge(usize),
+    /// The same as one SSE event.
+    HugeSse(usize),
     /// The connection ends.
     HangUp,
 }
@@ -28,22 +33,45 @@ pub(crate) struct HttpPeer {
     calls: Arc<Mutex<HashMap<String, usize>>>,
 }
 
+/// Bytes in both directions, with TLS or without.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 type Script = Arc<Mutex<dyn FnMut(&str, &Value, usize) -> Http + Send>>;
 
 impl HttpPeer {
     pub(crate) async fn new(
         script: impl FnMut(&str, &Value, usize) -> Http + Send + 'static,
     ) -> Self {
+        Self::over(None, script).await
+    }
+
+    /// With TLS, if there is something to do it with.
+    pub(crate) async fn over(
+        tls: Option<TlsAcceptor>,
+        script: impl FnMut(&str, &Value, usize) -> Http + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let peer = Self {
-            url: format!("http://{}/mcp", listener.local_addr().unwrap()),
+            url: format!("{scheme}://{}/mcp", listener.local_addr().unwrap()),
             calls: Arc::default(),
         };
         let serving = peer.clone();
         let script: Script = Arc::new(Mutex::new(script));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serving.clone().serve(stream, script.clone()));
+                let (serving, script, tls) = (serving.clone(), script.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serving.serve(stream, script).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serving.serve(stream, script).await;
+                            }
+                        }
+                    }
+                });
             }
         });
         peer
@@ -54,7 +82,7 @@ impl HttpPeer {
         self.calls.lock().unwrap().get(method).copied().unwrap_or(0)
     }
 
-    async fn serve(self, stream: TcpStream, script: Script) {
+    async fn serve(self, stream: impl Stream, script: Script) {
         let mut stream = BufReader::new(stream);
         while let Some(body) = request(&mut stream).await {
             let message: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -66,11 +94,7 @@ impl HttpPeer {
                 *count
             };
             let reply = match method.as_str() {
-                "server/discover" => Http::Json(json!({
-                    "resultType": "complete", "supportedVersions": ["2026-07-28"],
-                    "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
-                    "ttlMs": 0, "cacheScope": "private"
-                })),
+                "server/discover" => Http::Json(discovery()),
                 _ if message.get("id").is_none() => Http::Status("202 Accepted", vec![]),
                 _ => (script.lock().unwrap())(&method, &message["params"], nth),
             };
@@ -84,8 +108,27 @@ impl HttpPeer {
     }
 }
 
+/// Answers one discovery, says that the connection ends, and ends it.
+pub(crate) async fn answer_discovery_and_close(stream: tokio::net::TcpStream) {
+    let mut stream = BufReader::new(stream);
+    let body = request(&mut stream).await.unwrap();
+    let message: Value = serde_json::from_slice(&body).unwrap();
+    let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": discovery()}).to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+    let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+}
+
+fn discovery() -> Value {
+    json!({
+        "resultType": "complete", "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        "ttlMs": 0, "cacheScope": "private"
+    })
+}
+
 /// Reads one request; `None` at the end.
-async fn request(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
+async fn request(stream: &mut BufReader<impl Stream>) -> Option<Vec<u8>> {
     let mut length = 0;
     let mut first = true;
     loop {
@@ -109,7 +152,19 @@ async fn request(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     Some(body)
 }
 
-async fn write(stream: &mut TcpStream, id: &Value, reply: Http) -> Option<()> {
+/// Writes a head and then so many bytes, if anybody reads them.
+async fn pour(stream: &mut impl Stream, head: &str, mut bytes: usize) -> Option<()> {
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let chunk = vec![b'x'; 1 << 16];
+    while bytes > 0 {
+        let some = bytes.min(chunk.len());
+        stream.write_all(&chunk[..some]).await.ok()?;
+        bytes -= some;
+    }
+    Some(())
+}
+
+async fn write(stream: &mut impl Stream, id: &Value, reply: Http) -> Option<()> {
     let answer = |result: &Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
     let head = match reply {
         Http::Json(result) => {
@@ -124,10 +179,10 @@ async fn write(stream: &mut TcpStream, id: &Value, reply: Http) -> Option<()> {
             let mut text =
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
                     .to_owned();
-            for message in messages {
-                text += &format!("data: {message}\n\n");
+            let messages = messages.iter().map(Value::to_string);
+            for message in messages.chain([answer(&result)]) {
+                text.extend(["data: ", &message, "\n\n"]);
             }
-            text += &format!("data: {}\n\n", answer(&result));
             stream.write_all(text.as_bytes()).await.ok()?;
             return None;
         }
@@ -144,11 +199,24 @@ async fn write(stream: &mut TcpStream, id: &Value, reply: Http) -> Option<()> {
             }
         }
         Http::Status(status, headers) => {
-            let headers: String = headers
+            let headers: Vec<String> = headers
                 .iter()
                 .map(|(name, value)| format!("{name}: {value}\r\n"))
                 .collect();
+            let headers = headers.concat();
             format!("HTTP/1.1 {status}\r\n{headers}content-length: 0\r\n\r\n")
+        }
+        Http::Huge(bytes) => {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {bytes}\r\n\r\n"
+            );
+            pour(stream, &head, bytes).await?;
+            return None;
+        }
+        Http::HugeSse(bytes) => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: ";
+            pour(stream, head, bytes).await?;
+            return None;
         }
         Http::HangUp => return None,
     };

@@ -9,6 +9,7 @@ mod hostile;
 mod http_peer;
 mod limits;
 mod peer;
+mod rmcp_server;
 mod sdk_audit;
 mod section_26;
 mod world;

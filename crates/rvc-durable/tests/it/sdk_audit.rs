@@ -18,7 +18,7 @@ use serde_json::json;
 
 /// A server on rmcp's own task manager; the tool's name is the end its task comes to.
 #[derive(Clone, Default)]
-struct Server {
+pub(crate) struct Server {
     tasks: TaskManager,
 }
 
