@@ -12,4 +12,5 @@ mod peer;
 mod rmcp_server;
 mod sdk_audit;
 mod section_26;
+mod simulation;
 mod world;
