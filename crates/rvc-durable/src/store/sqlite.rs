@@ -11,7 +11,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::future::BoxFuture;
 use rusqlite::Connection;
@@ -88,7 +88,14 @@ impl SqliteOptions {
             None => Connection::open_in_memory()?,
         };
         connection.busy_timeout(self.busy)?;
-        migration::prepare(&mut connection)?;
+        let begun = Instant::now();
+        // Changing to WAL does not wait for others that do the same.
+        while let Err(error) = migration::prepare(&mut connection) {
+            if !matches!(error, StoreError::Locked { .. }) || begun.elapsed() >= self.busy {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let engine = Engine::new(connection, self.clock);
         let queue = if self.inline {
             Queue::inline(engine)

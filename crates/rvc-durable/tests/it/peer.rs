@@ -87,6 +87,8 @@ struct Shared {
     counts: HashMap<String, usize>,
     down: bool,
     dials: usize,
+    in_flight: usize,
+    most_in_flight: usize,
 }
 
 /// The server, and at the same time the way to it.
@@ -101,6 +103,8 @@ impl Peer {
             counts: HashMap::new(),
             down: false,
             dials: 0,
+            in_flight: 0,
+            most_in_flight: 0,
         })))
     }
 
@@ -131,6 +135,21 @@ impl Peer {
 
     pub(crate) fn dials(&self) -> usize {
         self.0.lock().unwrap().dials
+    }
+
+    /// The most requests that were answered at once.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.0.lock().unwrap().most_in_flight
+    }
+
+    fn arrives(&self) {
+        let mut shared = self.0.lock().unwrap();
+        shared.in_flight += 1;
+        shared.most_in_flight = shared.most_in_flight.max(shared.in_flight);
+    }
+
+    fn leaves(&self) {
+        self.0.lock().unwrap().in_flight -= 1;
     }
 
     fn answer(&self, method: &str, params: &Value) -> Reply {
@@ -167,6 +186,8 @@ impl Peer {
             };
             let token = request["params"]["_meta"]["progressToken"].clone();
             let write = write.clone();
+            self.arrives();
+            let peer = self.clone();
             if matches!(reply, Reply::HangUp) {
                 return;
             }
@@ -189,6 +210,8 @@ impl Peer {
                     Reply::Silence | Reply::HangUp | Reply::After(..) => return,
                 };
                 let line = format!("{body}\n");
+                tokio::task::yield_now().await;
+                peer.leaves();
                 let _ = write.lock().await.write_all(line.as_bytes()).await;
             });
         }

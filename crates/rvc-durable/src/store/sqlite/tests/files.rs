@@ -48,6 +48,21 @@ async fn two_processes_on_one_file_never_hold_the_same_row() {
 }
 
 #[test]
+fn many_processes_may_open_a_new_file_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let opening: Vec<_> = (0..8)
+        .map(|_| {
+            let path = path(&directory);
+            std::thread::spawn(move || SqliteStore::open(path).err())
+        })
+        .collect();
+
+    for opened in opening {
+        assert_eq!(opened.join().unwrap(), None);
+    }
+}
+
+#[test]
 fn a_newer_schema_is_refused_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(path(&directory)).unwrap());
