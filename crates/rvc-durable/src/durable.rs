@@ -355,6 +355,8 @@ impl Durable {
                 return Ok(());
             }
             let _ = tokio::time::timeout(self.shared.options.tick, updates.recv()).await;
+            // Much may happen at once; counting rows after each of it would not end.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 

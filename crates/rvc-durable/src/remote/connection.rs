@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub struct Remotes {
     dialer: Arc<dyn Dialer>,
     settings: Arc<Settings>,
     slots: Arc<std::sync::Mutex<HashMap<RegistrationId, Arc<Mutex<Slot>>>>>,
+    ailing: Arc<std::sync::Mutex<HashSet<RegistrationId>>>,
 }
 
 /// A registration's connection, or how the last attempt at one failed.
@@ -50,7 +51,26 @@ impl Remotes {
             dialer,
             settings: Arc::new(settings),
             slots: Arc::default(),
+            ailing: Arc::default(),
         }
+    }
+
+    /// Registrations whose last call got no answer. They get one call at a time, so that any
+    /// number of dead servers leaves room for the others.
+    pub(crate) fn ailing(&self) -> Vec<RegistrationId> {
+        let ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
+        ailing.iter().cloned().collect()
+    }
+
+    /// A call was answered.
+    pub(crate) fn answered(&self, registration: &RegistrationId) {
+        let mut ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
+        ailing.remove(registration);
+    }
+
+    fn unanswered(&self, registration: &RegistrationId) {
+        let mut ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
+        ailing.insert(registration.clone());
     }
 
     /// A connection to the server of `registration`: the one there is, or a new one.
@@ -88,6 +108,7 @@ impl Remotes {
                 Ok(connection)
             }
             Err(failure) => {
+                self.unanswered(&registration.id);
                 slot.failed = Some((Instant::now(), failure.clone()));
                 Err(failure)
             }
@@ -96,6 +117,7 @@ impl Remotes {
 
     /// Gives a connection up, so that the next call builds a new one.
     pub(crate) async fn give_up(&self, registration: &RegistrationId, broken: &Connection) {
+        self.unanswered(registration);
         let slot = self.slot(registration);
         let mut slot = slot.lock().await;
         if slot

@@ -179,6 +179,8 @@ impl Stepper {
             StartAnswer::Lost { .. } | StartAnswer::NotSent { .. }
         ) {
             self.remotes.give_up(&registration.id, &connection).await;
+        } else {
+            self.remotes.answered(&registration.id);
         }
         self.link(hand, &connection, sending, answer).await;
     }
@@ -318,6 +320,8 @@ impl Stepper {
             let answer = connection.poll(&row.tool, remote).await;
             if matches!(answer, PollAnswer::Unavailable { .. }) {
                 self.remotes.give_up(&registration.id, &connection).await;
+            } else {
+                self.remotes.answered(&registration.id);
             }
             answer
         })
@@ -371,6 +375,8 @@ impl Stepper {
                         let answer = connection.cancel(&row.tool, remote).await;
                         if matches!(answer, CancelAnswer::Unavailable { .. }) {
                             self.remotes.give_up(&registration.id, &connection).await;
+                        } else {
+                            self.remotes.answered(&registration.id);
                         }
                         answer
                     }

@@ -288,8 +288,8 @@ fn run(seed: u64) {
         .min_message_latency(Duration::from_millis(1))
         .max_message_latency(Duration::from_millis(100 + dice.roll(900)))
         .build();
-    let (serving, seen) = (dice.clone(), witness.clone());
-    sim.host("server", move || serve(serving.clone(), seen.clone()));
+    let (luck, seen) = (dice.clone(), witness.clone());
+    sim.host("server", move || serve(luck.clone(), seen.clone()));
     for caller in ["one", "two"] {
         let (store, dice) = (store.clone(), dice.clone());
         sim.host(caller, move || {
@@ -306,7 +306,8 @@ fn run(seed: u64) {
 
     let mut cancelled = Vec::new();
     for n in 0..ACTIONS {
-        let tool = ["mcp", "contract", "mcp", "plain", "refused"][dice.roll(5) as usize];
+        let tool =
+            ["mcp", "contract", "mcp", "plain", "refused"][usize::try_from(dice.roll(5)).unwrap()];
         let action = format!("a{n}");
         let mut submission = submission(&action);
         // A promise to tell repeats apart is kept for MCP tasks only, and not across restarts.
