@@ -3,8 +3,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities, Implementation,
-    JsonObject, ProtocolVersion, TASKS_EXTENSION_ID,
+    ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities,
+    FormElicitationCapability, Implementation, JsonObject, ProtocolVersion, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{ClientInitializeError, Peer, RunningService};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient};
@@ -237,7 +237,9 @@ struct Client;
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        capabilities.elicitation = Some(ElicitationCapability::default());
+        let mut elicitation = ElicitationCapability::default();
+        elicitation.form = Some(FormElicitationCapability::new());
+        capabilities.elicitation = Some(elicitation);
         let mut extensions = ExtensionCapabilities::new();
         extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         capabilities.extensions = Some(extensions);

@@ -71,7 +71,7 @@ impl Stepper {
         if claimed.recovered {
             event!(info, "MCP_TASK_RECOVERED", &row, phase = row.phase.as_str());
         }
-        let facts = match self.facts(&row).await {
+        let facts = match self.facts(&row, claimed.surroundings).await {
             Ok(facts) => facts,
             Err(reason) => return self.defer(&hand, row, reason).await,
         };
@@ -108,17 +108,14 @@ impl Stepper {
         }
     }
 
-    /// Reads what planning needs, from the ledger or from the foreign host.
-    async fn facts(&self, row: &Linkage) -> Result<Facts, String> {
+    /// What planning needs: the ledger's was read with the claim, a foreign host is asked.
+    async fn facts(&self, row: &Linkage, known: Surroundings) -> Result<Facts, String> {
         let Surroundings {
             run,
             registration,
             answers,
-        } = self
-            .store
-            .surroundings(row.action.clone())
-            .await
-            .map_err(|error| error.to_string())?;
+            ..
+        } = known;
         let (run, registration) = match row.host {
             HostKind::Ledger => (run.unwrap_or(RunState::Cancelled), registration),
             HostKind::Foreign => {

@@ -1,4 +1,4 @@
-//! FastMCP 4.1.4 with its tasks package: a server that others wrote.
+//! `FastMCP` 4.1.4 with its tasks package: a server that others wrote.
 //!
 //! Runs where `RVC_FASTMCP_PYTHON` names a Python that has `fastmcp[tasks]==4.1.4`; elsewhere
 //! it says that it does not.

@@ -288,8 +288,8 @@ fn run(seed: u64) {
         .min_message_latency(Duration::from_millis(1))
         .max_message_latency(Duration::from_millis(100 + dice.roll(900)))
         .build();
-    let (luck, seen) = (dice.clone(), witness.clone());
-    sim.host("server", move || serve(luck.clone(), seen.clone()));
+    let (luck, world) = (dice.clone(), witness.clone());
+    sim.host("server", move || serve(luck.clone(), world.clone()));
     for caller in ["one", "two"] {
         let (store, dice) = (store.clone(), dice.clone());
         sim.host(caller, move || {
