@@ -1,1 +1,7 @@
-//! TODO
+//! Fakes and helpers that the workspace's tests share; not published.
+
+mod endpoint;
+mod logs;
+
+pub use crate::endpoint::{Received, Reply, ScriptedEndpoint};
+pub use crate::logs::{LogLine, Logs};

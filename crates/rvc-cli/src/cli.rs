@@ -1,0 +1,54 @@
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use rvc_mcp::logging::{self, LogFormat};
+
+use crate::command;
+
+/// Sees, checks and shows the events of the Async Task Contract.
+///
+/// Results go to standard output, log lines and hints to standard error.
+#[derive(Parser)]
+#[command(name = "rvc", version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// How log lines look, json (the default) or pretty; RUST_LOG says what is logged
+    #[arg(long, global = true, value_name = "FORMAT")]
+    log: Option<LogFormat>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(command::demo::Demo),
+    Sign(command::sign::Sign),
+    Verify(command::verify::Verify),
+    #[command(subcommand)]
+    Event(command::event::Event),
+    Listen(command::listen::Listen),
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        // The demo is for people to look at, so it logs only for those who ask.
+        let is_asked = self.log.is_some() || std::env::var_os("RUST_LOG").is_some();
+        if is_asked || !matches!(self.command, Command::Demo(_)) {
+            logging::init(self.log.unwrap_or_default())?;
+        }
+        match self.command {
+            Command::Demo(demo) => demo.run(),
+            Command::Sign(sign) => sign.run(),
+            Command::Verify(verify) => verify.run(),
+            Command::Event(event) => event.run(),
+            Command::Listen(listen) => listen.run(),
+        }
+    }
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; for verify and event check: accepted
+  1    the answer is no: refused, or not every event arrived
+  2    wrong usage, or the command could not be carried out
+  141  whoever read standard output went away";

@@ -1,0 +1,85 @@
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Context;
+use tokio::sync::Notify;
+
+/// Writes one line to standard output, at once.
+///
+/// Unlike `println!` it does not panic when nobody reads on.
+pub(crate) fn line(text: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_ref())?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
+}
+
+/// Standard output, shared by whoever has a line to print. The first failure is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Sheet {
+    failure: Mutex<Option<io::Error>>,
+    failed: Notify,
+}
+
+impl Sheet {
+    /// Prints one line.
+    pub(crate) fn line(&self, text: impl AsRef<[u8]>) -> io::Result<()> {
+        line(text).inspect_err(|error| {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| error.kind().into());
+            self.failed.notify_one();
+        })
+    }
+
+    /// Waits until a line could not be printed.
+    pub(crate) async fn failed(&self) {
+        self.failed.notified().await;
+    }
+
+    /// Why a line could not be printed, if that happened.
+    pub(crate) fn outcome(&self) -> anyhow::Result<()> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure.take() {
+            Some(error) => Err(error).context("cannot print"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether an error is only that whoever read the output went away.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Text that came from outside, safe to print: a terminal obeys control characters.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_sent_no_control_characters() {
+        for (text, shown) in [
+            ("nav-7f3a2b", "nav-7f3a2b"),
+            ("küche 台", "küche 台"),
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("a\r\nb\u{9b}c\u{7f}", "a\\r\\nb\\u{9b}c\\u{7f}"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+    }
+}

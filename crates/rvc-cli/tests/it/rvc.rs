@@ -1,0 +1,48 @@
+//! The binary, run with nothing of this process's environment that it reads.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+pub(crate) fn command<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rvc"));
+    command.args(arguments);
+    for name in [
+        "RVC_EVENT_SECRET",
+        "RVC_EVENT_SECRET_FILE",
+        "RUST_LOG",
+        "NO_COLOR",
+    ] {
+        command.env_remove(name);
+    }
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+pub(crate) fn run<I: AsRef<OsStr>>(
+    arguments: impl IntoIterator<Item = I>,
+    input: impl AsRef<[u8]>,
+) -> Answer {
+    answer(&mut command(arguments), input)
+}
+
+pub(crate) fn answer(command: &mut Command, input: impl AsRef<[u8]>) -> Answer {
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input.as_ref());
+    let output = child.wait_with_output().unwrap();
+    Answer {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}

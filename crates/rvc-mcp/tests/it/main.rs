@@ -1,0 +1,10 @@
+//! Servers of this crate, seen from outside.
+#![allow(clippy::unwrap_used)]
+
+mod process;
+mod robot;
+mod shutdown;
+mod sse;
+mod sse_client;
+mod streamable;
+mod tools;

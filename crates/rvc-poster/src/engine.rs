@@ -1,0 +1,348 @@
+//! The outbox behind its lock, and the tokio tasks that empty it.
+//!
+//! ```text
+//!  post ──► Outbox ◄── worker × n (one connection each: take, attempt, finish, take, …)
+//!              ▲
+//!              └────── timekeeper (retries that are due, events whose time is over)
+//! ```
+//!
+//! A worker takes its next attempt itself, in the same locked step that ends the last one, so
+//! that nothing is handed from task to task while events flow. Nothing is logged, dropped, rung
+//! or spawned under the lock.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::courier::Route;
+use crate::crew::{Call, Crew};
+use crate::outbox::{Attempt, Finished, Outbox, Outcome, Ticked};
+use crate::queue::LineId;
+use crate::timekeeper::Timekeeper;
+use crate::worker::Worker;
+use crate::{CloseReport, OutgoingEvent, QueueLimits, journal};
+
+pub(crate) struct Engine {
+    route: Arc<Route>,
+    state: Mutex<State>,
+    tasks: Mutex<JoinSet<()>>,
+    timer_changed: Notify,
+    drained: Notify,
+}
+
+struct State {
+    phase: Phase,
+    outbox: Outbox,
+    crew: Crew,
+    /// The runtime that the tasks live in, once one is known.
+    runtime: Option<Handle>,
+    is_timekeeper_hired: bool,
+    /// When the timekeeper wakes up by itself.
+    timer: Option<Instant>,
+    refused: usize,
+    lacked_runtime: bool,
+}
+
+#[derive(Clone)]
+enum Phase {
+    Open,
+    Draining,
+    Closed(CloseReport),
+}
+
+/// What a worker does next.
+pub(crate) enum Next {
+    Attempt(Attempt),
+    Rest,
+    GoHome,
+}
+
+/// Who must be called once the lock is free.
+#[derive(Default)]
+struct Calls {
+    worker: Option<Call>,
+    timekeeper: Option<TimekeeperCall>,
+}
+
+enum TimekeeperCall {
+    Ring,
+    Hire,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        route: Route,
+        limits: QueueLimits,
+        max_connections: usize,
+        give_up_after: Duration,
+    ) -> Self {
+        Self {
+            route: Arc::new(route),
+            state: Mutex::new(State {
+                phase: Phase::Open,
+                outbox: Outbox::new(limits, max_connections, give_up_after),
+                crew: Crew::new(max_connections),
+                runtime: Handle::try_current().ok(),
+                is_timekeeper_hired: false,
+                timer: None,
+                refused: 0,
+                lacked_runtime: false,
+            }),
+            tasks: Mutex::new(JoinSet::new()),
+            timer_changed: Notify::new(),
+            drained: Notify::new(),
+        }
+    }
+
+    pub(crate) fn route(&self) -> &Arc<Route> {
+        &self.route
+    }
+
+    /// Queues an event and calls for a worker if one is needed.
+    pub(crate) fn post(self: &Arc<Self>, event: OutgoingEvent) {
+        let event = Arc::new(event);
+        let now = Instant::now();
+        let mut state = self.state();
+        if !matches!(state.phase, Phase::Open) {
+            state.refused += 1;
+            let refused = state.refused;
+            drop(state);
+            journal::refused_after_close(&self.route.server, &event, refused);
+            return;
+        }
+        let shed = state.outbox.push(event, now);
+        let calls = state.calls(now);
+        drop(state);
+        self.make(calls);
+        drop(shed);
+    }
+
+    /// Ends a worker's last attempt and finds its next one.
+    pub(crate) fn next(
+        self: &Arc<Self>,
+        place: usize,
+        ended: Option<(LineId, &Outcome)>,
+        now: Instant,
+    ) -> (Option<Finished>, Next) {
+        let mut state = self.state();
+        if let Phase::Closed(_) = state.phase {
+            return (None, Next::GoHome);
+        }
+        let finished = ended.map(|(line, outcome)| state.outbox.finish(line, outcome, now));
+        let next = if let Some(attempt) = state.outbox.take(now) {
+            state.crew.works(place);
+            Next::Attempt(attempt)
+        } else {
+            state.crew.rests(place);
+            Next::Rest
+        };
+        let calls = state.calls(now);
+        self.tell_if_drained(&state);
+        drop(state);
+        self.make(calls);
+        (finished, next)
+    }
+
+    /// Whether a worker that has rested for long may go home.
+    pub(crate) fn may_leave(&self, place: usize) -> bool {
+        let mut state = self.state();
+        let may_leave = state.crew.may_leave(place);
+        if may_leave {
+            state.crew.left(place);
+        }
+        may_leave
+    }
+
+    /// A worker was dropped before it went home: its runtime is gone, or it panicked.
+    pub(crate) fn worker_lost(&self, place: usize, in_flight: Option<LineId>) {
+        let mut state = self.state();
+        state.crew.left(place);
+        state.runtime = None;
+        if let Some(line) = in_flight
+            && !matches!(state.phase, Phase::Closed(_))
+        {
+            state.outbox.abandon(line);
+        }
+    }
+
+    /// What rings for the worker of a place.
+    pub(crate) fn bell(&self, place: usize) -> Arc<Notify> {
+        self.state().crew.bell(place)
+    }
+
+    /// Does what is due by time; returns when to come again at the latest, or that all is over.
+    pub(crate) fn tick(self: &Arc<Self>) -> Result<Option<Instant>, PosterClosed> {
+        let now = Instant::now();
+        let mut state = self.state();
+        if let Phase::Closed(_) = state.phase {
+            return Err(PosterClosed);
+        }
+        let Ticked { given_up, shed } = state.outbox.tick(now);
+        let timer = state.outbox.next_change(now);
+        state.timer = timer;
+        let mut calls = vec![state.calls(now)];
+        while calls.last().is_some_and(|calls| calls.worker.is_some()) {
+            calls.push(state.calls(now));
+        }
+        self.tell_if_drained(&state);
+        drop(state);
+        for calls in calls {
+            self.make(calls);
+        }
+        for given_up in given_up {
+            journal::gave_up(&self.route.server, &given_up);
+        }
+        if let Some(shed) = shed {
+            journal::shed(&self.route.server, &shed);
+        }
+        Ok(timer)
+    }
+
+    /// Rings when the timekeeper must look again.
+    pub(crate) fn timer_changed(&self) -> &Notify {
+        &self.timer_changed
+    }
+
+    /// The timekeeper was dropped: its runtime is gone.
+    pub(crate) fn timekeeper_lost(&self) {
+        let mut state = self.state();
+        state.is_timekeeper_hired = false;
+        state.timer = None;
+        state.runtime = None;
+    }
+
+    /// Takes no more events, and delivers until everything is gone or the time is over.
+    pub(crate) async fn close(self: &Arc<Self>, drain: Duration) -> CloseReport {
+        let since = Instant::now();
+        let calls = {
+            let mut state = self.state();
+            if let Phase::Open = state.phase {
+                state.phase = Phase::Draining;
+                state.outbox.hurry(since);
+            }
+            state.calls(since)
+        };
+        self.make(calls);
+        // Without a runtime there are no timers, and nothing is being delivered here.
+        if Handle::try_current().is_ok() {
+            // A time-out leaves the rest undelivered, which the report says.
+            let _ = timeout(drain, self.drained()).await;
+        }
+        self.finish(since)
+    }
+
+    /// Ends everything at once and says what was left.
+    pub(crate) fn finish(&self, since: Instant) -> CloseReport {
+        let mut state = self.state();
+        if let Phase::Closed(report) = &state.phase {
+            return report.clone();
+        }
+        let report = CloseReport {
+            undelivered: state.outbox.counts(),
+        };
+        state.phase = Phase::Closed(report.clone());
+        let shed = state.outbox.shed_rest();
+        let empty = Outbox::new(QueueLimits::default(), 1, Duration::ZERO);
+        let left = std::mem::replace(&mut state.outbox, empty);
+        drop(state);
+        drop(left);
+        self.tasks().abort_all();
+        self.drained.notify_waiters();
+        if let Some(shed) = shed {
+            journal::shed(&self.route.server, &shed);
+        }
+        journal::closed(&self.route.server, &report, since);
+        report
+    }
+
+    async fn drained(&self) {
+        loop {
+            let drained = self.drained.notified();
+            let mut drained = std::pin::pin!(drained);
+            drained.as_mut().enable();
+            if self.state().is_drained() {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    fn tell_if_drained(&self, state: &State) {
+        if !matches!(state.phase, Phase::Open) && state.is_drained() {
+            self.drained.notify_waiters();
+        }
+    }
+
+    fn make(self: &Arc<Self>, calls: Calls) {
+        match calls.timekeeper {
+            Some(TimekeeperCall::Ring) => self.timer_changed.notify_one(),
+            Some(TimekeeperCall::Hire) => self.spawn(Timekeeper::new(self.clone()).run()),
+            None => {}
+        }
+        match calls.worker {
+            Some(Call::Ring(bell)) => bell.notify_one(),
+            Some(Call::Hire(place)) => self.spawn(Worker::new(self.clone(), place).run()),
+            None => {}
+        }
+    }
+
+    /// Spawns a task where the others live, or else here. Dropping it tells the engine.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let runtime = {
+            let mut state = self.state();
+            if state.runtime.is_none() {
+                state.runtime = Handle::try_current().ok();
+            }
+            state.runtime.clone()
+        };
+        if let Some(runtime) = runtime {
+            let mut tasks = self.tasks();
+            while tasks.try_join_next().is_some() {}
+            tasks.spawn_on(task, &runtime);
+        } else {
+            drop(task);
+            if !std::mem::replace(&mut self.state().lacked_runtime, true) {
+                journal::no_runtime(&self.route.server);
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The poster is closed; its tasks end.
+pub(crate) struct PosterClosed;
+
+impl State {
+    /// Whom the present state needs.
+    fn calls(&mut self, now: Instant) -> Calls {
+        let worker = self.crew.call(self.outbox.takeable(now));
+        let due = self.outbox.next_change(now);
+        let is_sooner = due.is_some_and(|due| self.timer.is_none_or(|timer| due < timer));
+        let timekeeper = if is_sooner {
+            self.timer = due;
+            if std::mem::replace(&mut self.is_timekeeper_hired, true) {
+                Some(TimekeeperCall::Ring)
+            } else {
+                Some(TimekeeperCall::Hire)
+            }
+        } else {
+            None
+        };
+        Calls { worker, timekeeper }
+    }
+
+    fn is_drained(&self) -> bool {
+        matches!(self.phase, Phase::Closed(_)) || self.outbox.is_empty()
+    }
+}

@@ -1,0 +1,161 @@
+#![allow(clippy::unwrap_used)]
+
+use std::io;
+
+use rvc_wire::EventType;
+
+use super::*;
+use crate::sample;
+
+fn outbox(limits: QueueLimits) -> Outbox {
+    Outbox::new(limits, 8, Duration::from_secs(600))
+}
+
+fn push(outbox: &mut Outbox, task: &str, seq: u64, event_type: EventType, now: Instant) {
+    outbox.push(Arc::new(sample::event(task, seq, event_type)), now);
+}
+
+fn unreached() -> Outcome {
+    Outcome {
+        result: Err(Arc::new(DeliveryError::Connect(
+            io::ErrorKind::ConnectionRefused.into(),
+        ))),
+        connection: Opened::ForThisAttempt,
+    }
+}
+
+fn acknowledged() -> Outcome {
+    Outcome {
+        result: Ok(()),
+        connection: Opened::ForThisAttempt,
+    }
+}
+
+/// Delivers everything, all acknowledged.
+fn deliver_all(outbox: &mut Outbox, now: Instant) -> Vec<(String, u64)> {
+    let mut delivered = Vec::new();
+    while let Some(attempt) = outbox.take(now) {
+        let event = &attempt.event;
+        delivered.push((event.task_id().to_string(), event.seq().get()));
+        outbox.finish(attempt.line, &acknowledged(), now);
+    }
+    delivered
+}
+
+#[test]
+fn a_shed_event_that_was_next_makes_way_for_the_one_behind_it() {
+    let now = Instant::now();
+    let mut outbox = outbox(QueueLimits {
+        events: 2,
+        bytes: 1 << 20,
+    });
+    push(&mut outbox, "a", 1, EventType::Progress, now);
+    push(&mut outbox, "a", 2, EventType::TriggerFired, now);
+    push(&mut outbox, "a", 3, EventType::TaskDone, now);
+    assert_eq!(
+        deliver_all(&mut outbox, now),
+        [("a".to_owned(), 2), ("a".to_owned(), 3)]
+    );
+    assert!(outbox.is_empty());
+}
+
+#[test]
+fn an_event_that_is_shed_at_once_leaves_its_task_idle() {
+    let now = Instant::now();
+    let mut outbox = outbox(QueueLimits {
+        events: 1,
+        bytes: 1 << 20,
+    });
+    push(&mut outbox, "end", 1, EventType::TaskDone, now);
+    push(&mut outbox, "a", 1, EventType::Progress, now);
+    push(&mut outbox, "a", 2, EventType::TaskFailed, now);
+    assert_eq!(
+        deliver_all(&mut outbox, now),
+        [("end".to_owned(), 1), ("a".to_owned(), 2)]
+    );
+}
+
+#[test]
+fn twelve_minutes_of_ten_tasks_at_thirty_hertz_offline_stay_bounded() {
+    let start = Instant::now();
+    let mut outbox = outbox(QueueLimits::default());
+    let mut probes = 0;
+    let mut given_up = 0;
+    let mut reports = Vec::new();
+    let mut now = start;
+    for frame in 0..30 * 720_u64 {
+        now = start + Duration::from_millis(1_000 * frame / 30);
+        for task in 0..10 {
+            let name = format!("nav-{task}");
+            push(&mut outbox, &name, frame + 1, EventType::Progress, now);
+        }
+        let ticked = outbox.tick(now);
+        given_up += ticked.given_up.len();
+        reports.extend(ticked.shed);
+        if let Some(attempt) = outbox.take(now) {
+            probes += 1;
+            outbox.finish(attempt.line, &unreached(), now);
+        }
+    }
+    assert_eq!(outbox.queue.size().events, 10_000 - 10_000 / 16);
+    assert!(probes < 30, "{probes} probes");
+    assert_eq!(reports.len(), 12);
+    assert!(reports.iter().all(|report| report.triggers == 0));
+
+    // Heads that were attempted are not shed, and have run out of time by now.
+    assert!(given_up > 0);
+    for task in 0..10 {
+        let name = format!("nav-{task}");
+        push(&mut outbox, &name, 30_000, EventType::TaskDone, now);
+    }
+    let delivered = deliver_all(&mut outbox, now + Duration::from_secs(31));
+    let ends = delivered.iter().filter(|(_, seq)| *seq == 30_000);
+    assert_eq!(ends.count(), 10);
+}
+
+#[test]
+fn a_watcher_that_floods_offline_does_not_cost_another_task_its_events() {
+    let start = Instant::now();
+    let mut outbox = outbox(QueueLimits::default());
+    push(&mut outbox, "nav-1", 1, EventType::Progress, start);
+    push(&mut outbox, "nav-1", 2, EventType::TriggerFired, start);
+    let mut now = start;
+    for frame in 0..30 * 500_u64 {
+        now = start + Duration::from_millis(1_000 * frame / 30);
+        push(
+            &mut outbox,
+            "watch-1",
+            frame + 1,
+            EventType::WatchEvent,
+            now,
+        );
+    }
+    push(&mut outbox, "nav-1", 3, EventType::TaskDone, now);
+
+    let delivered = deliver_all(&mut outbox, now);
+    let of_task: Vec<_> = delivered
+        .iter()
+        .filter(|(task, _)| task == "nav-1")
+        .map(|&(_, seq)| seq)
+        .collect();
+    assert_eq!(of_task, [1, 2, 3]);
+    // The watcher kept its newest ones.
+    assert_eq!(delivered.last(), Some(&("watch-1".to_owned(), 15_000)));
+}
+
+#[test]
+fn a_task_that_has_ended_is_forgotten() {
+    let now = Instant::now();
+    let mut outbox = outbox(QueueLimits::default());
+    for task in 0..5_000 {
+        push(
+            &mut outbox,
+            &format!("t-{task}"),
+            1,
+            EventType::TaskDone,
+            now,
+        );
+        deliver_all(&mut outbox, now);
+    }
+    assert_eq!(outbox.queue.line_of(&"new".parse().unwrap()).0, 0);
+}

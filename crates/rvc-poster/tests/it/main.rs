@@ -1,0 +1,16 @@
+//! Black-box tests: a poster and a scripted endpoint.
+
+#![allow(clippy::unwrap_used)]
+
+mod answers;
+mod close;
+mod hung;
+mod keep_alive;
+mod logs;
+mod order;
+mod outage;
+mod overflow;
+mod runtime;
+mod signing;
+mod support;
+mod tls;

@@ -1,0 +1,55 @@
+use std::pin::Pin;
+use std::time::Duration;
+
+use rvc_poster::{EventPoster, OutgoingEvent};
+use rvc_wire::ServerName;
+
+/// The port that events leave through. Adapters: [`EventPoster`], [`NoSink`],
+/// [`MemorySink`](crate::MemorySink).
+pub trait EventSink: Send + Sync + 'static {
+    /// Takes an event for delivery.
+    ///
+    /// The events of a task come in the order of their `seq`, one at a time: the call is made
+    /// under the task's lock. So it must be quick, must not block, and must not call back into
+    /// the manager.
+    fn post(&self, event: OutgoingEvent);
+
+    /// Stops taking events, and delivers what is left for at most `drain`.
+    ///
+    /// It may be called more than once, and dropped before its end.
+    fn close(&self, drain: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// The server that it sends for, if it is bound to one.
+    fn server(&self) -> Option<&ServerName> {
+        None
+    }
+}
+
+impl EventSink for EventPoster {
+    fn post(&self, event: OutgoingEvent) {
+        Self::post(self, event);
+    }
+
+    fn close(&self, drain: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            // The poster has logged what was left.
+            Self::close(self, drain).await;
+        })
+    }
+
+    fn server(&self) -> Option<&ServerName> {
+        Some(Self::server(self))
+    }
+}
+
+/// A sink that drops every event: for a server that is only polled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSink;
+
+impl EventSink for NoSink {
+    fn post(&self, _: OutgoingEvent) {}
+
+    fn close(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::ready(()))
+    }
+}

@@ -1,0 +1,15 @@
+//! Black-box tests of the task manager: lifecycle, events, triggers, cancels, faults.
+
+#![allow(clippy::unwrap_used)]
+
+mod cancel;
+mod clock;
+mod deadline;
+mod interval;
+mod lifecycle;
+mod log_lines;
+mod retention;
+mod sinks;
+mod support;
+mod triggers;
+mod watcher;
