@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Dialer;
-use super::failure::{CallFailure, chain, in_transport};
+use super::failure::{CallFailure, chain, denied, in_transport};
 use crate::name::RegistrationId;
 use crate::plan::Settings;
 use crate::registration::Registration;
@@ -205,6 +205,7 @@ fn handshake_failed(error: &ClientInitializeError) -> Unreachable {
                     retry_after,
                 };
             }
+            CallFailure::Denied { status } => return unreachable(denied(status)),
             CallFailure::Rpc(_) | CallFailure::TooLarge => {}
         }
     }

@@ -239,16 +239,20 @@ impl Stepper {
                         DurableStep::LinkCommitted,
                     )
                     .await;
-                if !matches!(written, Some(Written::Applied)) {
-                    self.disown(connection, &sent, &answer).await;
+                match written {
+                    Some(Written::Applied) => {}
+                    // Another action's task is not ours to cancel.
+                    Some(Written::RemoteTaken) => {
+                        let after = plan::late(*current.clone(), taken(), hand.now());
+                        self.save(hand, &current, after, DurableStep::CancelCommitted)
+                            .await;
+                    }
+                    _ => self.disown(connection, &sent, &answer).await,
                 }
             }
             Some(Written::RemoteTaken) => {
-                let reason = "the server gave a task to two actions".to_owned();
-                let answer = StartAnswer::Malformed { reason };
-                let after = plan::started(sent.clone(), answer, settings, hand.now(), jitter);
-                let step = DurableStep::OutcomeCommitted;
-                self.try_save(hand, Phase::Sending, &sent, after, step)
+                let after = plan::started(sent.clone(), taken(), settings, hand.now(), jitter);
+                self.save(hand, &sent, after, DurableStep::OutcomeCommitted)
                     .await;
             }
             Some(Written::Stale) | None => self.disown(connection, &sent, &answer).await,
@@ -538,6 +542,13 @@ impl Stepper {
         if let Some(checkpoint) = &self.options.checkpoint {
             checkpoint.reached(step, &row.action);
         }
+    }
+}
+
+/// An answer that names a task which belongs to another action.
+fn taken() -> StartAnswer {
+    StartAnswer::Malformed {
+        reason: "the server gave a task to two actions".to_owned(),
     }
 }
 

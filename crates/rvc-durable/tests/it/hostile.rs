@@ -145,6 +145,29 @@ async fn a_start_is_not_posted_again_after_a_404_or_a_5xx() {
 }
 
 #[tokio::test]
+async fn credentials_that_are_refused_fail_the_start_and_delay_a_poll() {
+    let challenge = || {
+        Http::Status(
+            "401 Unauthorized",
+            vec![("www-authenticate", "Bearer".into())],
+        )
+    };
+    let peer = HttpPeer::new(move |_, _, _| challenge()).await;
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+    assert_eq!((outcome.phase, code(&outcome)), (Phase::Failed, "401"));
+    assert_eq!(peer.count("tools/call"), 1);
+
+    let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+        ("tools/call", _) => handle(),
+        ("tasks/get", 1..=2) => challenge(),
+        _ => Http::Json(done("there")),
+    })
+    .await;
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+    assert_eq!(outcome.phase, Phase::Completed);
+}
+
+#[tokio::test]
 async fn a_session_that_expired_is_not_opened_anew_to_post_the_start_again() {
     let peer = HttpPeer::legacy(|_, _, _| Http::Status("404 Not Found", vec![])).await;
 
