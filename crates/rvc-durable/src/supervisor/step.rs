@@ -164,7 +164,7 @@ impl Stepper {
                 return self.release(hand).await;
             }
         }
-        self.signals.changed(&sending);
+        self.signals.changed(&row, &sending);
         self.reached(DurableStep::SendingCommitted, &sending);
 
         let sent_at = Instant::now();
@@ -521,7 +521,7 @@ impl Stepper {
         match &written {
             Written::Applied => {
                 log::transition(before, &write.row);
-                self.signals.changed(&write.row);
+                self.signals.changed(before, &write.row);
                 self.reached(step, &write.row);
             }
             Written::Stale => {

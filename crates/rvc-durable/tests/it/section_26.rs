@@ -223,6 +223,7 @@ async fn working_to_input_required() {
     // Somebody can.
     let world = World::new(script).await;
     let process = world.process();
+    let mut updates = process.updates();
     process
         .submit(submission("a").input(InputHandling::Surface))
         .await
@@ -248,12 +249,17 @@ async fn working_to_input_required() {
     let outcome = process.outcome(&id("a")).await.unwrap();
 
     assert_eq!(outcome.phase, Phase::Completed);
-    let updates = world.peer.calls("tasks/update");
-    assert_eq!(updates.len(), 1);
+    let sent = world.peer.calls("tasks/update");
+    assert_eq!(sent.len(), 1);
     assert_eq!(
-        updates[0].params["inputResponses"]["confirm"]["action"],
+        sent[0].params["inputResponses"]["confirm"]["action"],
         "accept"
     );
+    let mut asked = Vec::new();
+    while let Ok(update) = updates.try_recv() {
+        asked.extend(update.asks);
+    }
+    assert_eq!(asked, ["confirm"], "surfaced once");
 }
 
 #[tokio::test(start_paused = true)]
