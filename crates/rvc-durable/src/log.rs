@@ -1,0 +1,150 @@
+//! The named log events, and the metrics.
+//!
+//! From INFO up a remote id appears as a short hash; in full only at DEBUG.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::linkage::Linkage;
+use crate::phase::Phase;
+use crate::store::Census;
+use crate::submission::hex;
+
+/// A remote id as logs show it.
+pub(crate) fn short_hash(id: &str) -> String {
+    hex(&Sha256::digest(id)[..6])
+}
+
+/// The remote task of a row as logs show it; empty while there is none.
+pub(crate) fn remote(row: &Linkage) -> String {
+    row.remote
+        .as_ref()
+        .map(|remote| short_hash(&remote.id))
+        .unwrap_or_default()
+}
+
+/// An event about a row, with all its fields.
+macro_rules! event {
+    ($level:ident, $name:expr, $row:expr $(, $field:ident = $value:expr)* $(,)?) => {
+        tracing::$level!(
+            run_id = %$row.run,
+            action_id = %$row.action,
+            registration_id = %$row.registration,
+            remote_task_id = %$crate::log::remote($row),
+            tool_call_id = $row.tool_call_id.as_deref().unwrap_or_default(),
+            provider_name = $row.provider.as_deref().unwrap_or_default(),
+            $($field = $value,)*
+            "{}",
+            $name
+        )
+    };
+}
+pub(crate) use event;
+
+/// Logs and counts what changed between two versions of a row.
+pub(crate) fn transition(before: &Linkage, after: &Linkage) {
+    if let (None, Some(remote)) = (&before.remote, &after.remote) {
+        event!(info, "MCP_TASK_CREATED", after, kind = remote.kind.as_str());
+        tracing::debug!(action_id = %after.action, remote_task_id = remote.id, "remote task");
+    }
+    if after.clean_up.asked > before.clean_up.asked {
+        let acknowledged = after.clean_up.acknowledged_at.is_some();
+        event!(
+            info,
+            "MCP_TASK_CANCEL_REQUESTED",
+            after,
+            acknowledged = acknowledged
+        );
+    }
+    if before.phase != after.phase {
+        match after.phase {
+            Phase::Working => event!(info, "MCP_TASK_WORKING", after),
+            Phase::InputRequired => event!(info, "MCP_TASK_INPUT_REQUIRED", after),
+            _ => {}
+        }
+    }
+    if let (None, Some(outcome)) = (&before.outcome, &after.outcome) {
+        let code = outcome.error_code.as_ref().map_or("", |code| code.as_str());
+        let message = outcome.message.as_str();
+        match outcome.phase {
+            Phase::Completed => event!(info, "MCP_TASK_COMPLETED", after),
+            Phase::Cancelled => event!(info, "MCP_TASK_CANCELLED", after, error_code = code),
+            Phase::Expired => {
+                event!(
+                    warn,
+                    "MCP_TASK_EXPIRED",
+                    after,
+                    error_code = code,
+                    reason = message
+                );
+            }
+            _ => {
+                event!(
+                    warn,
+                    "MCP_TASK_FAILED",
+                    after,
+                    error_code = code,
+                    reason = message
+                );
+            }
+        }
+        metrics::counter!("rvc_durable_outcomes_total", "phase" => outcome.phase.as_str())
+            .increment(1);
+        if outcome.phase == Phase::Unknown {
+            metrics::counter!("rvc_durable_starts_unknown_total").increment(1);
+        }
+    }
+    if let Some(last) = &after.trouble.last
+        && before.trouble != after.trouble
+    {
+        tracing::debug!(
+            action_id = %after.action,
+            errors = after.trouble.errors,
+            gone = after.trouble.gone,
+            malformed = after.trouble.malformed,
+            reason = last,
+            "a remote call did not help"
+        );
+    }
+}
+
+/// Sets the gauges.
+pub(crate) fn gauges(census: &Census) {
+    for phase in Phase::ALL {
+        let rows = census
+            .phases
+            .iter()
+            .find_map(|(of, rows)| (*of == phase).then_some(*rows))
+            .unwrap_or(0);
+        metrics::gauge!("rvc_durable_rows", "phase" => phase.as_str()).set(count(rows));
+    }
+    metrics::gauge!("rvc_durable_open_rows").set(count(census.open));
+    metrics::gauge!("rvc_durable_due_lag_seconds").set(census.due_lag.as_secs_f64());
+    metrics::gauge!("rvc_durable_cancels_unacknowledged").set(count(census.cancels_unacknowledged));
+}
+
+/// Counts a step and how long its remote call took.
+pub(crate) fn step(name: &'static str, took: Duration) {
+    metrics::counter!("rvc_durable_steps_total", "step" => name).increment(1);
+    metrics::histogram!("rvc_durable_step_seconds", "step" => name).record(took.as_secs_f64());
+}
+
+// A gauge is a float; counts of rows are far below where that matters.
+#[allow(clippy::cast_precision_loss)]
+fn count(rows: u64) -> f64 {
+    rows as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logged_remote_id_is_not_the_id() {
+        let hash = short_hash("secret-task-id");
+
+        assert_eq!(hash.len(), 12);
+        assert!(!hash.contains("secret"));
+    }
+}

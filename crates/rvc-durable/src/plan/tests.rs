@@ -1,0 +1,689 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use rvc_wire::Map;
+use serde_json::json;
+
+use super::*;
+use crate::envelope::ToolResultEnvelope;
+use crate::error_code::ErrorCode;
+use crate::linkage::{HostKind, Linkage, RemoteKind, RemoteTask};
+use crate::moment::Moment;
+use crate::outcome::Outcome;
+use crate::phase::{ActionState, Phase};
+use crate::policy::StartPolicy;
+use crate::registration::{Access, Registration, TransportKind};
+use crate::submission::{InputHandling, Submission};
+
+const T0: Moment = Moment::from_unix_ms(1_700_000_000_000);
+
+fn submission() -> Submission {
+    Submission::new(
+        "action".parse().expect("an id"),
+        "robot".parse().expect("an id"),
+        "navigate_to",
+    )
+}
+
+fn registration() -> Registration {
+    Registration {
+        id: "robot".parse().expect("an id"),
+        owner: crate::name::OwnerId::local(),
+        endpoint: "http://robot/mcp".parse().expect("a URL"),
+        transport: TransportKind::StreamableHttp,
+        enabled: true,
+    }
+}
+
+fn facts() -> Facts {
+    Facts {
+        run: RunState::Active,
+        access: Access::Granted(registration()),
+        answers: Map::new(),
+    }
+}
+
+fn remote() -> RemoteTask {
+    RemoteTask {
+        kind: RemoteKind::Mcp,
+        id: "t-1".into(),
+        created_at: "2026-01-01T00:00:00Z".into(),
+        status: "working".into(),
+        ended: false,
+        progress: None,
+        ttl: Some(Duration::from_secs(60)),
+        poll_interval: None,
+    }
+}
+
+fn result(is_error: bool) -> ToolResultEnvelope {
+    let result = json!({"content": [{"type": "text", "text": "there"}], "isError": is_error});
+    ToolResultEnvelope::from_result(result.as_object().expect("an object")).expect("a result")
+}
+
+fn intent(submission: &Submission) -> Linkage {
+    Linkage::intent(submission, HostKind::Ledger, T0)
+}
+
+fn working() -> Linkage {
+    start(
+        begun(intent(&submission()), T0),
+        StartAnswer::Task(remote()),
+    )
+}
+
+fn start(row: Linkage, answer: StartAnswer) -> Linkage {
+    started(row, answer, &Settings::default(), T0, Jitter::NONE)
+}
+
+fn poll(row: Linkage, answer: PollAnswer) -> Linkage {
+    polled(row, answer, &Settings::default(), T0, Jitter::NONE)
+}
+
+fn state(state: RemoteState) -> PollAnswer {
+    let mut task = remote();
+    task.ended = matches!(
+        state,
+        RemoteState::Completed(_) | RemoteState::Failed { .. } | RemoteState::Cancelled
+    );
+    PollAnswer::State { task, state }
+}
+
+fn code(row: &Linkage) -> Option<ErrorCode> {
+    row.outcome
+        .as_ref()
+        .and_then(|outcome| outcome.error_code.clone())
+}
+
+#[test]
+fn a_start_has_the_outcome_that_its_answer_has() {
+    let sending = || begun(intent(&submission()), T0);
+    let lost = || StartAnswer::Lost {
+        reason: "reset".into(),
+    };
+    for (answer, phase, error) in [
+        (StartAnswer::Result(result(false)), Phase::Completed, None),
+        (
+            StartAnswer::Result(result(true)),
+            Phase::Failed,
+            Some(ErrorCode::TOOL_ERROR),
+        ),
+        (
+            StartAnswer::Refused {
+                code: -32602,
+                message: "bad".into(),
+            },
+            Phase::Failed,
+            Some(ErrorCode::remote("-32602")),
+        ),
+        (
+            StartAnswer::InputRequired,
+            Phase::Failed,
+            Some(ErrorCode::INPUT_UNSUPPORTED),
+        ),
+        (
+            StartAnswer::Malformed { reason: "?".into() },
+            Phase::Failed,
+            Some(ErrorCode::REMOTE_PROTOCOL_ERROR),
+        ),
+        (
+            StartAnswer::TooLarge,
+            Phase::Failed,
+            Some(ErrorCode::RESULT_TOO_LARGE),
+        ),
+        (
+            lost(),
+            Phase::Unknown,
+            Some(ErrorCode::START_OUTCOME_UNKNOWN),
+        ),
+        (StartAnswer::Task(remote()), Phase::Working, None),
+    ] {
+        let row = start(sending(), answer.clone());
+        assert_eq!((row.phase, code(&row)), (phase, error), "{answer:?}");
+        assert!(!row.clean_up.open, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_broken_handle_fails_the_action_and_its_work_is_cancelled() {
+    let answer = StartAnswer::BrokenHandle {
+        task: remote(),
+        reason: "ttlMs is -5".into(),
+    };
+
+    let row = start(begun(intent(&submission()), T0), answer);
+
+    assert_eq!(code(&row), Some(ErrorCode::REMOTE_PROTOCOL_ERROR));
+    assert!(matches!(
+        next(&row, &facts(), &Settings::default(), T0),
+        Step::Cancel(_)
+    ));
+}
+
+#[test]
+fn a_proven_unsent_start_is_as_if_it_had_never_begun() {
+    let answer = StartAnswer::NotSent {
+        reason: "refused".into(),
+        retry_after: None,
+    };
+
+    let row = start(begun(intent(&submission()), T0), answer);
+
+    assert_eq!(
+        (row.phase, row.starts, row.sent_at),
+        (Phase::Intent, 0, None)
+    );
+    assert!(matches!(
+        next(&row, &facts(), &Settings::default(), T0),
+        Step::Start(_)
+    ));
+}
+
+#[test]
+fn an_interrupted_start_is_sent_again_only_where_the_operator_allows_it() {
+    let settings = Settings::default();
+    for (policy, again) in [
+        (StartPolicy::AtMostOnce, false),
+        (StartPolicy::ServerDedup, true),
+        (StartPolicy::IdempotentTool, true),
+    ] {
+        let mut row = begun(intent(&submission().policy(policy)), T0);
+        let step = next(&row, &facts(), &settings, T0);
+        assert_eq!(matches!(step, Step::Start(_)), again, "{policy}");
+
+        row.starts = settings.start_limit;
+        let Step::Settle(outcome) = next(&row, &facts(), &settings, T0) else {
+            panic!("{policy} never gives up");
+        };
+        assert_eq!(outcome.error_code, Some(ErrorCode::START_OUTCOME_UNKNOWN));
+        assert_eq!(outcome.phase, Phase::Unknown);
+    }
+}
+
+#[test]
+fn completed_is_not_success() {
+    let done = poll(working(), state(RemoteState::Completed(result(false))));
+    let failed = poll(working(), state(RemoteState::Completed(result(true))));
+
+    assert_eq!(done.phase, Phase::Completed);
+    assert_eq!(
+        (failed.phase, code(&failed)),
+        (Phase::Failed, Some(ErrorCode::TOOL_ERROR))
+    );
+}
+
+#[test]
+fn a_missing_task_is_believed_after_three_answers_in_a_row_and_an_expired_one_at_once() {
+    let gone = || PollAnswer::Gone {
+        message: "unknown task".into(),
+    };
+    let twice = poll(poll(working(), gone()), gone());
+    let reset = poll(poll(twice.clone(), state(RemoteState::Working)), gone());
+
+    assert_eq!((twice.phase, reset.phase), (Phase::Working, Phase::Working));
+    let missing = poll(twice, gone());
+    assert_eq!(code(&missing), Some(ErrorCode::REMOTE_TASK_MISSING));
+    assert!(missing.is_at_rest());
+
+    let later = T0.after(Duration::from_secs(60));
+    let expired = polled(working(), gone(), &Settings::default(), later, Jitter::NONE);
+    assert_eq!(expired.phase, Phase::Expired);
+    assert_eq!(code(&expired), Some(ErrorCode::REMOTE_TASK_EXPIRED));
+}
+
+#[test]
+fn an_unreachable_server_is_waited_for_until_the_time_to_live_is_over() {
+    let away = || PollAnswer::Unavailable {
+        reason: "refused".into(),
+        retry_after: None,
+    };
+    let mut row = working();
+    for _ in 0..100 {
+        row = poll(row, away());
+    }
+    assert_eq!(row.phase, Phase::Working);
+
+    let later = T0.after(Duration::from_secs(61));
+    let row = polled(row, away(), &Settings::default(), later, Jitter::NONE);
+    assert_eq!(row.phase, Phase::Expired);
+}
+
+#[test]
+fn malformed_answers_are_retried_up_to_a_bound_and_never_succeed() {
+    let settings = Settings::default();
+    let mut row = working();
+    for round in 1..=settings.malformed_limit {
+        assert_eq!(row.phase, Phase::Working, "round {round}");
+        row = poll(
+            row,
+            PollAnswer::Malformed {
+                reason: "status".into(),
+            },
+        );
+    }
+    assert_eq!(code(&row), Some(ErrorCode::REMOTE_PROTOCOL_ERROR));
+    assert!(row.clean_up.open, "the work may go on");
+}
+
+#[test]
+fn the_poll_interval_is_clamped_to_our_own_bounds() {
+    for (hint_ms, wait_ms) in [
+        (Some(0), 500),
+        (Some(7_000), 7_000),
+        (Some(10 * 365 * 86_400_000), 60_000),
+        (None, 1_000),
+    ] {
+        let mut task = remote();
+        task.poll_interval = hint_ms.map(Duration::from_millis);
+        let row = start(begun(intent(&submission()), T0), StartAnswer::Task(task));
+        let due = row.next_due.expect("it is polled");
+        assert_eq!(due.since(T0), Duration::from_millis(wait_ms), "{hint_ms:?}");
+    }
+    assert_eq!(
+        Jitter::new(0.0).spread(Duration::from_secs(10)),
+        Duration::from_secs(9)
+    );
+    assert_eq!(
+        Jitter::new(1.0).spread(Duration::from_secs(10)),
+        Duration::from_secs(11)
+    );
+}
+
+#[test]
+fn without_a_hint_polls_follow_the_ladder() {
+    let mut row = working();
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        waits.push(row.next_due.expect("it is polled").since(T0).as_secs());
+        row = poll(row, state(RemoteState::Working));
+    }
+    assert_eq!(waits, [1, 2, 3, 5, 5]);
+}
+
+#[test]
+fn errors_back_off_to_the_longest_interval_and_a_retry_after_is_respected() {
+    let away = |retry_after| PollAnswer::Unavailable {
+        reason: "503".into(),
+        retry_after,
+    };
+    let mut row = working();
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        row = poll(row, away(None));
+        waits.push(row.next_due.expect("it is tried again").since(T0).as_secs());
+    }
+    assert_eq!(waits, [1, 2, 3, 5, 5, 10, 20, 40, 60, 60]);
+
+    let row = poll(working(), away(Some(Duration::from_secs(90))));
+    assert_eq!(
+        row.next_due.map(|due| due.since(T0)),
+        Some(Duration::from_secs(90))
+    );
+    let row = poll(working(), away(Some(Duration::from_secs(u64::MAX))));
+    assert_eq!(row.next_due.map(|due| due.since(T0)), Some(HORIZON));
+}
+
+#[test]
+fn a_revoked_registration_settles_the_action_and_sends_nothing() {
+    for row in [
+        intent(&submission()),
+        begun(intent(&submission()), T0),
+        working(),
+    ] {
+        let mut facts = facts();
+        facts.access = Access::Revoked {
+            reason: "is disabled",
+        };
+
+        let Step::Settle(outcome) = next(&row, &facts, &Settings::default(), T0) else {
+            panic!("{} goes on", row.phase);
+        };
+
+        assert_eq!(outcome.error_code, Some(ErrorCode::REGISTRATION_REVOKED));
+        let row = settled(row, outcome, T0);
+        if row.clean_up.open {
+            let step = next(&row, &facts, &Settings::default(), T0);
+            assert!(
+                matches!(
+                    step,
+                    Step::Close {
+                        unwatched: true,
+                        ..
+                    }
+                ),
+                "{step:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_deadline_fails_the_action_and_the_remote_task_is_cancelled() {
+    let mut row = working();
+    row.deadline_at = Some(T0.after(Duration::from_secs(5)));
+    let early = next(&row, &facts(), &Settings::default(), T0);
+    assert!(matches!(early, Step::Poll(_)));
+
+    let late = T0.after(Duration::from_secs(5));
+    let Step::Settle(outcome) = next(&row, &facts(), &Settings::default(), late) else {
+        panic!("the deadline passed unseen");
+    };
+
+    assert_eq!(
+        outcome.error_code,
+        Some(ErrorCode::EXECUTION_DEADLINE_EXCEEDED)
+    );
+    let row = settled(row, outcome, late);
+    assert!(matches!(
+        next(&row, &facts(), &Settings::default(), late),
+        Step::Cancel(_)
+    ));
+}
+
+#[test]
+fn input_is_surfaced_where_somebody_answers_and_fails_the_action_elsewhere() {
+    let requests: Map = json!({"confirm": {"method": "elicitation/create"}})
+        .as_object()
+        .cloned()
+        .expect("an object");
+    let asks = state(RemoteState::InputRequired(requests));
+
+    let refused = poll(working(), asks.clone());
+    assert_eq!(code(&refused), Some(ErrorCode::INPUT_UNSUPPORTED));
+    assert!(refused.clean_up.open, "the remote task is cancelled");
+
+    let mut row = working();
+    row.input = InputHandling::Surface;
+    let row = poll(row, asks);
+    assert_eq!(row.phase, Phase::InputRequired);
+    assert_eq!(row.phase.action_state(), ActionState::Pending);
+    let mut facts = facts();
+    facts.answers.insert("stale".into(), json!({}));
+    assert!(matches!(
+        next(&row, &facts, &Settings::default(), T0),
+        Step::Poll(_)
+    ));
+    facts
+        .answers
+        .insert("confirm".into(), json!({"action": "accept"}));
+    let Step::Update(_, answers) = next(&row, &facts, &Settings::default(), T0) else {
+        panic!("the answer stays here");
+    };
+    assert_eq!(answers.keys().collect::<Vec<_>>(), ["confirm"]);
+}
+
+#[test]
+fn a_cancel_that_was_not_asked_for_says_who_cancelled() {
+    let row = poll(working(), state(RemoteState::Cancelled));
+
+    assert_eq!(row.phase, Phase::Cancelled);
+    assert_eq!(code(&row), Some(ErrorCode::REMOTE_CANCELLED));
+}
+
+#[test]
+fn a_handle_that_comes_after_the_cancel_is_cancelled_too() {
+    let sending = begun(intent(&submission()), T0);
+    let cancelled = settled(sending, Outcome::cancelled_by_host(), T0);
+    assert!(cancelled.clean_up.open);
+
+    let row = late(cancelled, StartAnswer::Task(remote()), T0);
+
+    assert_eq!(row.phase, Phase::Cancelled);
+    assert!(matches!(
+        next(&row, &facts(), &Settings::default(), T0),
+        Step::Cancel(_)
+    ));
+}
+
+#[test]
+fn a_foreign_host_is_told_before_the_phase_is_final() {
+    let mut row = working();
+    row.host = HostKind::Foreign;
+    let row = poll(row, state(RemoteState::Completed(result(false))));
+    assert_eq!(row.phase, Phase::Accepted);
+    assert_eq!(
+        next(&row, &facts(), &Settings::default(), T0),
+        Step::Deliver
+    );
+
+    let row = delivery_failed(row, "away".into(), &Settings::default(), T0, Jitter::NONE);
+    assert_eq!(row.phase, Phase::Accepted);
+    let row = delivered(row, T0);
+
+    assert_eq!(row.phase, Phase::Completed);
+    assert!(row.is_at_rest());
+}
+
+fn any_remote() -> impl Strategy<Value = RemoteTask> {
+    let ms = || prop_oneof![Just(None), Just(Some(0)), (0..u64::MAX / 2).prop_map(Some)];
+    (ms(), ms(), any::<bool>()).prop_map(|(ttl, poll, contract)| RemoteTask {
+        kind: if contract {
+            RemoteKind::Contract
+        } else {
+            RemoteKind::Mcp
+        },
+        ttl: ttl.map(Duration::from_millis),
+        poll_interval: poll.map(Duration::from_millis),
+        ..remote()
+    })
+}
+
+fn any_start() -> impl Strategy<Value = StartAnswer> {
+    prop_oneof![
+        4 => any_remote().prop_map(StartAnswer::Task),
+        1 => any::<bool>().prop_map(|is_error| StartAnswer::Result(result(is_error))),
+        1 => Just(StartAnswer::Refused { code: -32000, message: "no".into() }),
+        1 => any_remote().prop_map(|task| StartAnswer::BrokenHandle { task, reason: "ttl".into() }),
+        1 => Just(StartAnswer::InputRequired),
+        1 => Just(StartAnswer::Malformed { reason: "?".into() }),
+        1 => Just(StartAnswer::TooLarge),
+        2 => Just(StartAnswer::NotSent { reason: "refused".into(), retry_after: None }),
+        2 => Just(StartAnswer::Lost { reason: "reset".into() }),
+    ]
+}
+
+fn any_poll() -> impl Strategy<Value = PollAnswer> {
+    let requests = || json!({"k": {}}).as_object().cloned().expect("an object");
+    let any_state = prop_oneof![
+        6 => Just(RemoteState::Working),
+        1 => Just(RemoteState::InputRequired(requests())),
+        1 => any::<bool>().prop_map(|is_error| RemoteState::Completed(result(is_error))),
+        1 => Just(RemoteState::Failed { code: ErrorCode::remote("X"), message: "x".into() }),
+        1 => Just(RemoteState::Cancelled),
+    ];
+    prop_oneof![
+        6 => (any_remote(), any_state).prop_map(|(mut task, state)| {
+            task.ended = !matches!(state, RemoteState::Working | RemoteState::InputRequired(_));
+            PollAnswer::State { task, state }
+        }),
+        2 => Just(PollAnswer::Gone { message: "unknown".into() }),
+        1 => Just(PollAnswer::Restarted { message: "reused".into() }),
+        2 => Just(PollAnswer::Malformed { reason: "?".into() }),
+        1 => Just(PollAnswer::TooLarge),
+        2 => prop::option::of(0..u64::MAX).prop_map(|after| PollAnswer::Unavailable {
+            reason: "away".into(),
+            retry_after: after.map(Duration::from_secs),
+        }),
+    ]
+}
+
+fn any_cancel() -> impl Strategy<Value = CancelAnswer> {
+    prop_oneof![
+        Just(CancelAnswer::Acknowledged),
+        Just(CancelAnswer::Ended {
+            status: "cancelled".into()
+        }),
+        Just(CancelAnswer::Gone),
+        Just(CancelAnswer::Unavailable {
+            reason: "away".into(),
+            retry_after: None
+        }),
+    ]
+}
+
+/// One turn of a linkage's life: what the host does meanwhile, what the server answers, whether
+/// the process dies in the middle, and how the clock moves.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)]
+struct Turn {
+    start: StartAnswer,
+    poll: PollAnswer,
+    cancel: CancelAnswer,
+    host_cancels: bool,
+    dies: bool,
+    revoked: bool,
+    acknowledged: bool,
+    clock_ms: i64,
+    jitter: f64,
+}
+
+fn any_turn() -> impl Strategy<Value = Turn> {
+    (
+        (any_start(), any_poll(), any_cancel()),
+        prop::bool::weighted(0.05),
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.03),
+        any::<bool>(),
+        prop_oneof![9 => 0_i64..10_000, 1 => -2_000_000_000_000_i64..2_000_000_000],
+        any::<f64>(),
+    )
+        .prop_map(
+            |(
+                (start, poll, cancel),
+                host_cancels,
+                dies,
+                revoked,
+                acknowledged,
+                clock_ms,
+                jitter,
+            )| Turn {
+                start,
+                poll,
+                cancel,
+                host_cancels,
+                dies,
+                revoked,
+                acknowledged,
+                clock_ms,
+                jitter,
+            },
+        )
+}
+
+fn any_submission() -> impl Strategy<Value = (Submission, HostKind)> {
+    (
+        0..3_usize,
+        any::<bool>(),
+        any::<bool>(),
+        prop::option::of(0..100_000_u64),
+    )
+        .prop_map(|(policy, surfaces, foreign, deadline)| {
+            let mut submission = submission().policy(StartPolicy::ALL[policy]);
+            if surfaces {
+                submission = submission.input(InputHandling::Surface);
+            }
+            submission.execution_deadline = deadline.map(Duration::from_millis);
+            let host = if foreign {
+                HostKind::Foreign
+            } else {
+                HostKind::Ledger
+            };
+            (submission, host)
+        })
+}
+
+proptest! {
+    #[test]
+    fn every_life_keeps_the_five_invariants(
+        (submission, host) in any_submission(),
+        turns in prop::collection::vec(any_turn(), 1..60),
+    ) {
+        let settings = Settings::default();
+        let mut now = T0;
+        let mut row = Linkage::intent(&submission, host, now);
+        let (mut sent, mut result_seen, mut cancelled) = (0_u32, false, false);
+        for turn in turns {
+            now = Moment::from_unix_ms(now.unix_ms().saturating_add(turn.clock_ms));
+            let jitter = Jitter::new(turn.jitter);
+            let before = row.clone();
+            if turn.host_cancels && row.outcome.is_none() {
+                row = settled(row, Outcome::cancelled_by_host(), now);
+                cancelled = true;
+            }
+            let mut facts = facts();
+            if turn.revoked {
+                facts.access = Access::Revoked { reason: "is disabled" };
+            }
+            facts.answers.insert("k".into(), json!({}));
+            row = match next(&row, &facts, &settings, now) {
+                Step::Settle(outcome) => settled(row, outcome, now),
+                Step::Start(_) => {
+                    let sending = begun(row, now);
+                    let unsent = matches!(turn.start, StartAnswer::NotSent { .. });
+                    sent += u32::from(!unsent);
+                    if turn.dies {
+                        // A dead sender proves nothing about what it sent.
+                        sent += u32::from(unsent);
+                        sending
+                    } else {
+                        result_seen |= matches!(turn.start, StartAnswer::Result(_));
+                        started(sending, turn.start, &settings, now, jitter)
+                    }
+                }
+                Step::Poll(_) if turn.dies => row,
+                Step::Poll(_) => {
+                    result_seen |= matches!(
+                        turn.poll,
+                        PollAnswer::State { state: RemoteState::Completed(_), .. }
+                    );
+                    polled(row, turn.poll, &settings, now, jitter)
+                }
+                Step::Update(..) => updated(row, UpdateAnswer::Acknowledged, &settings, now, jitter),
+                Step::Deliver if turn.acknowledged => delivered(row, now),
+                Step::Deliver => delivery_failed(row, "away".into(), &settings, now, jitter),
+                Step::Cancel(_) => cancel_answered(row, turn.cancel, &settings, now, jitter),
+                Step::Look(_) => looked(row, turn.poll, &settings, now, jitter),
+                Step::Close { .. } => closed(row),
+                Step::Rest => row,
+            };
+
+            // 1. Written once.
+            if before.outcome.is_some() {
+                prop_assert_eq!(&before.outcome, &row.outcome);
+                prop_assert_eq!(before.finished_at, row.finished_at);
+            }
+            if before.phase.is_final() {
+                prop_assert_eq!(before.phase, row.phase);
+            }
+            // 2. Success only from a result.
+            if let Some(outcome) = &row.outcome {
+                if outcome.state() == ActionState::Completed {
+                    prop_assert!(result_seen);
+                    prop_assert!(outcome.result.as_ref().is_some_and(|result| !result.is_error));
+                }
+                prop_assert!(row.phase == outcome.phase || row.phase == Phase::Accepted);
+            } else {
+                prop_assert!(!row.phase.is_final() && row.phase != Phase::Accepted);
+            }
+            // 3. The cancel stays.
+            if cancelled {
+                prop_assert_eq!(row.phase, Phase::Cancelled);
+            }
+            // 4. At most one start.
+            if submission.policy == StartPolicy::AtMostOnce {
+                prop_assert!(sent <= 1, "{} starts", sent);
+                prop_assert!(row.starts <= 1);
+            }
+            prop_assert!(sent <= settings.start_limit);
+            // 5. Something is due while something remains.
+            prop_assert_eq!(row.next_due.is_none(), row.is_at_rest());
+            if let Some(due) = row.next_due.filter(|_| before.next_due != row.next_due) {
+                prop_assert!(due.since(now) <= HORIZON);
+            }
+            // What names the remote task never changes.
+            if let Some(known) = &before.remote {
+                prop_assert_eq!(Some(&known.id), row.remote.as_ref().map(|remote| &remote.id));
+            }
+        }
+    }
+}

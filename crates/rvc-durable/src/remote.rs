@@ -1,0 +1,27 @@
+//! Calls of a remote MCP server, through rmcp and nothing else. No database.
+//!
+//! ```text
+//! Remotes ─► one connection per registration ─► start | poll | cancel | update
+//!               (rebuilt when it breaks)          each bounded by a timeout
+//! ```
+//!
+//! - A start is one `tools/call`, never repeated here: no redirect is followed, no session is
+//!   opened anew behind its back.
+//! - The answer is read raw. A handle that does not parse still names running work.
+//! - The id that a server echoes is compared with the one that was asked for.
+
+mod call;
+mod capped;
+mod connection;
+mod contract;
+mod dialer;
+mod failure;
+mod http;
+mod mcp;
+mod transport;
+
+pub use self::connection::{Connection, Remotes, Unreachable};
+pub use self::dialer::{DialError, Dialer};
+pub use self::http::{HttpDialer, HttpDialerBuilder, NoTokens, Token, TokenSource};
+pub use self::mcp::StartCall;
+pub use self::transport::{BoxTransport, TransportError};

@@ -1,0 +1,104 @@
+use std::error::Error;
+use std::time::Duration;
+
+use rmcp::ErrorData;
+use rmcp::service::ServiceError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+use super::capped::says_too_large;
+
+/// Why a call has no result.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum CallFailure {
+    /// The server answered with a JSON-RPC error.
+    Rpc(ErrorData),
+    /// No byte of the call reached the server: the connection was refused.
+    NotSent {
+        reason: String,
+        retry_after: Option<Duration>,
+    },
+    /// The answer is larger than what is read.
+    TooLarge,
+    /// No answer, for any other reason.
+    Lost {
+        reason: String,
+        retry_after: Option<Duration>,
+    },
+}
+
+impl CallFailure {
+    pub(super) fn of(error: ServiceError) -> Self {
+        match error {
+            ServiceError::McpError(error) if says_too_large(&error) => Self::TooLarge,
+            ServiceError::McpError(error) => Self::Rpc(error),
+            ServiceError::Timeout { timeout } => Self::Lost {
+                reason: format!("no answer within {timeout:?}"),
+                retry_after: None,
+            },
+            ServiceError::TransportSend(error) => in_transport(error.error.as_ref()),
+            other => Self::Lost {
+                reason: other.to_string(),
+                retry_after: None,
+            },
+        }
+    }
+}
+
+/// Reads what HTTP said out of a transport's error.
+pub(super) fn in_transport(error: &(dyn Error + 'static)) -> CallFailure {
+    let mut reason = error.to_string();
+    let mut source = Some(error);
+    while let Some(current) = source {
+        match current.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+            Some(StreamableHttpError::Client(error)) => {
+                reason = chain(error);
+                if error.is_connect() {
+                    return CallFailure::NotSent {
+                        reason,
+                        retry_after: None,
+                    };
+                }
+            }
+            Some(StreamableHttpError::HttpStatus(status)) => {
+                let retry_after = status.retry_after.as_deref().and_then(retry_after);
+                return CallFailure::Lost {
+                    reason: status.to_string(),
+                    retry_after,
+                };
+            }
+            Some(StreamableHttpError::ResponseBodyTooLarge { .. }) => {
+                return CallFailure::TooLarge;
+            }
+            _ => {}
+        }
+        source = current.source();
+    }
+    CallFailure::Lost {
+        reason,
+        retry_after: None,
+    }
+}
+
+/// An error and its causes in one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// The seconds of a `Retry-After`, or the time until its date.
+fn retry_after(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    Some(
+        date.duration_since(std::time::SystemTime::now())
+            .unwrap_or_default(),
+    )
+}

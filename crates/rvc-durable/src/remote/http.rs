@@ -1,0 +1,195 @@
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use tokio_rustls::rustls;
+
+use super::capped::CappedClient;
+use super::{BoxTransport, DialError, Dialer};
+use crate::registration::{Registration, TransportKind};
+
+/// A bearer token. It is given at call time and kept nowhere.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Takes a token.
+    #[must_use]
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+/// Where tokens come from: the host, whenever a connection is opened.
+///
+/// # Cancel safety
+///
+/// Dropping the future gives the attempt up.
+pub trait TokenSource: Send + Sync + 'static {
+    /// The token for a server; `None` where it needs none.
+    fn token<'a>(
+        &'a self,
+        registration: &'a Registration,
+    ) -> BoxFuture<'a, Result<Option<Token>, DialError>>;
+}
+
+/// No server needs a token.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTokens;
+
+impl TokenSource for NoTokens {
+    fn token<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// Dials streamable HTTP, with TLS by rustls.
+///
+/// Redirects are not followed: a start could be posted twice, or to somebody else. Proxies of
+/// the environment are not used.
+#[derive(Clone)]
+pub struct HttpDialer {
+    client: CappedClient,
+    tokens: Arc<dyn TokenSource>,
+    max_response_bytes: usize,
+    calls_per_server: usize,
+}
+
+/// How a [`HttpDialer`] is built.
+#[derive(Clone)]
+#[must_use]
+pub struct HttpDialerBuilder {
+    tokens: Arc<dyn TokenSource>,
+    max_result_bytes: usize,
+    calls_per_server: usize,
+    roots: Vec<CertificateDer<'static>>,
+}
+
+impl HttpDialer {
+    /// A dialer with everything at its default.
+    ///
+    /// # Errors
+    ///
+    /// See [`HttpDialerBuilder::build`].
+    pub fn new() -> Result<Self, DialError> {
+        Self::builder().build()
+    }
+
+    /// Begins with everything at its default.
+    pub fn builder() -> HttpDialerBuilder {
+        HttpDialerBuilder {
+            tokens: Arc::new(NoTokens),
+            max_result_bytes: 16 << 20,
+            calls_per_server: 16,
+            roots: Vec::new(),
+        }
+    }
+}
+
+impl HttpDialerBuilder {
+    /// Takes tokens from `tokens`.
+    pub fn tokens(mut self, tokens: Arc<dyn TokenSource>) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
+    /// The largest result that is read (16 MiB).
+    pub fn max_result_bytes(mut self, bytes: usize) -> Self {
+        self.max_result_bytes = bytes;
+        self
+    }
+
+    /// Calls at once to one server (16). Fewer than the steps of a registration make some wait.
+    pub fn calls_per_server(mut self, calls: usize) -> Self {
+        self.calls_per_server = calls;
+        self
+    }
+
+    /// Trusts the certificates of a PEM file too, besides the system's.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no PEM.
+    pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, DialError> {
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let certificate = certificate.map_err(|error| refused(&error))?;
+            self.roots.push(certificate);
+        }
+        Ok(self)
+    }
+
+    /// Builds the dialer.
+    ///
+    /// # Errors
+    ///
+    /// When a root certificate cannot be used.
+    pub fn build(self) -> Result<HttpDialer, DialError> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        for certificate in self.roots {
+            roots.add(certificate).map_err(|error| refused(&error))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| refused(&error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .tls_backend_preconfigured(tls)
+            .build()
+            .map_err(|error| refused(&error))?;
+        Ok(HttpDialer {
+            client: CappedClient(client),
+            tokens: self.tokens,
+            // Room for what JSON-RPC puts around a result.
+            max_response_bytes: self.max_result_bytes.saturating_add(64 << 10),
+            calls_per_server: self.calls_per_server,
+        })
+    }
+}
+
+fn refused(error: &dyn std::fmt::Display) -> DialError {
+    DialError {
+        reason: error.to_string(),
+    }
+}
+
+impl Dialer for HttpDialer {
+    fn dial<'a>(
+        &'a self,
+        registration: &'a Registration,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+        Box::pin(async move {
+            if registration.transport != TransportKind::StreamableHttp {
+                let transport = registration.transport.as_str();
+                return Err(DialError {
+                    reason: format!("this program does not speak the transport {transport}"),
+                });
+            }
+            let mut config =
+                StreamableHttpClientTransportConfig::with_uri(registration.endpoint.as_str())
+                    .reinit_on_expired_session(false)
+                    .max_concurrent_requests(self.calls_per_server)
+                    .max_json_response_size(self.max_response_bytes)
+                    .max_sse_event_size(self.max_response_bytes);
+            if let Some(Token(token)) = self.tokens.token(registration).await? {
+                config = config.auth_header(token);
+            }
+            let transport = StreamableHttpClientTransport::with_client(self.client.clone(), config);
+            Ok(BoxTransport::new(transport))
+        })
+    }
+}

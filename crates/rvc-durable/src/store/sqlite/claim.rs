@@ -1,0 +1,221 @@
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::rows::{self, COLUMNS, SOURCE};
+use crate::linkage::Fence;
+use crate::moment::Moment;
+use crate::name::RegistrationId;
+use crate::plan::HORIZON;
+use crate::store::{Claim, ClaimRequest, Claimed, Claims, Renewed, StoreError};
+
+/// The free rows of one registration that are due, the longest overdue first.
+///
+/// A time further ahead than anything is ever set was written under a clock that has been set
+/// back since: a second range of the same index.
+const DUE: &str = "SELECT action_id FROM mcp_action_tasks INDEXED BY due_by_registration \
+    WHERE registration_id = ?1 AND next_due IS NOT NULL AND next_due BETWEEN ?2 AND ?3 \
+    AND (lease_until IS NULL OR lease_until <= ?4 OR lease_until > ?5) \
+    ORDER BY next_due LIMIT ?6";
+
+pub(super) fn claim(
+    db: &Connection,
+    now: Moment,
+    request: &ClaimRequest,
+) -> Result<Claims, StoreError> {
+    let registrations = registrations_with_work(db)?;
+    let mut wanted = Vec::new();
+    let mut left = request.limit;
+    // Fair shares first; what nobody else wants goes to whoever has more.
+    for greedy in [false, true] {
+        let mut waiting = u32::try_from(registrations.len()).unwrap_or(u32::MAX);
+        for registration in &registrations {
+            if left == 0 {
+                break;
+            }
+            let taken = wanted.iter().filter(|(_, of)| *of == registration).count();
+            let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+            let in_hand = request.in_hand.get(registration).copied().unwrap_or(0);
+            let room = request
+                .per_registration
+                .saturating_sub(in_hand.saturating_add(taken));
+            let share = if greedy { left } else { left.div_ceil(waiting) };
+            waiting = waiting.saturating_sub(1).max(1);
+            let quota = room.min(share);
+            if quota == 0 || (greedy && taken == 0) {
+                continue;
+            }
+            let due = due(db, now, registration, taken + quota)?;
+            for action in due.into_iter().skip(taken as usize) {
+                wanted.push((action, registration));
+                left -= 1;
+            }
+        }
+    }
+    let mut rows = Vec::with_capacity(wanted.len());
+    for (action, _) in wanted {
+        rows.push(lease(db, now, request, &action)?);
+    }
+    Ok(Claims {
+        rows,
+        now,
+        next_due: next_due(db, now, &registrations)?,
+    })
+}
+
+/// Walks the index from one registration to the next, without looking at their rows.
+fn registrations_with_work(db: &Connection) -> Result<Vec<RegistrationId>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT registration_id FROM mcp_action_tasks INDEXED BY due_by_registration \
+         WHERE next_due IS NOT NULL AND registration_id > ?1 ORDER BY registration_id LIMIT 1",
+    )?;
+    let mut found = Vec::new();
+    let mut last = String::new();
+    while let Some(id) = statement
+        .query_row([&last], |row| row.get::<_, String>(0))
+        .optional()?
+    {
+        found.push(rows::word(&id)?);
+        last = id;
+    }
+    Ok(found)
+}
+
+fn due(
+    db: &Connection,
+    now: Moment,
+    registration: &RegistrationId,
+    limit: u32,
+) -> Result<Vec<String>, StoreError> {
+    let horizon = now.after(HORIZON).unix_ms();
+    let mut statement = db.prepare_cached(DUE)?;
+    let mut found: Vec<String> = Vec::new();
+    for (from, to) in [
+        (i64::MIN, now.unix_ms()),
+        (horizon.saturating_add(1), i64::MAX),
+    ] {
+        let room = i64::from(limit) - i64::try_from(found.len()).unwrap_or(i64::MAX);
+        let parameters = params![
+            registration.as_str(),
+            from,
+            to,
+            now.unix_ms(),
+            horizon,
+            room
+        ];
+        let mut rows = statement.query(parameters)?;
+        while let Some(row) = rows.next()? {
+            found.push(row.get(0)?);
+        }
+        if found.len() >= limit as usize {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn lease(
+    db: &Connection,
+    now: Moment,
+    request: &ClaimRequest,
+    action: &str,
+) -> Result<Claimed, StoreError> {
+    let before: Option<String> = db
+        .prepare_cached("SELECT lease_owner FROM mcp_action_tasks WHERE action_id = ?1")?
+        .query_row([action], |row| row.get(0))?;
+    let until = now.after(request.lease.min(HORIZON));
+    db.prepare_cached(
+        "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, fence = fence + 1 \
+         WHERE action_id = ?1",
+    )?
+    .execute(params![action, request.owner.to_string(), until.unix_ms()])?;
+    let sql = format!("SELECT {COLUMNS}, t.fence, t.wakes FROM {SOURCE} WHERE t.action_id = ?1");
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut found = statement.query([action])?;
+    let row = found.next()?.ok_or_else(|| StoreError::Engine {
+        detail: "a row vanished while it was leased".to_owned(),
+    })?;
+    let number = |column| -> Result<u64, StoreError> {
+        Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+    };
+    let (fence, wakes) = (Fence::new(number(42)?), number(43)?);
+    let row = rows::read(row)?;
+    Ok(Claimed {
+        claim: Claim {
+            action: row.action.clone(),
+            owner: request.owner,
+            fence,
+            wakes,
+        },
+        row,
+        recovered: before.is_some(),
+        until,
+    })
+}
+
+fn next_due(
+    db: &Connection,
+    now: Moment,
+    registrations: &[RegistrationId],
+) -> Result<Option<Moment>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT next_due FROM mcp_action_tasks INDEXED BY due_by_registration \
+         WHERE registration_id = ?1 AND next_due IS NOT NULL AND next_due > ?2 \
+         ORDER BY next_due LIMIT 1",
+    )?;
+    let mut earliest = None;
+    for registration in registrations {
+        let due: Option<i64> = statement
+            .query_row(params![registration.as_str(), now.unix_ms()], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        earliest = earliest.into_iter().chain(due).min();
+    }
+    Ok(earliest.map(Moment::from_unix_ms))
+}
+
+/// The condition that a claim still holds, on parameters 1 to 3.
+pub(super) const HELD: &str = "action_id = ?1 AND lease_owner = ?2 AND fence = ?3";
+
+pub(super) fn renew(
+    db: &Connection,
+    now: Moment,
+    claim: &Claim,
+    lease: Duration,
+) -> Result<Renewed, StoreError> {
+    let sql = format!("UPDATE mcp_action_tasks SET lease_until = ?4 WHERE {HELD} RETURNING phase");
+    let phase: Option<String> = db
+        .prepare_cached(&sql)?
+        .query_row(
+            params![
+                claim.action.as_str(),
+                claim.owner.to_string(),
+                fence(claim),
+                now.after(lease.min(HORIZON)).unix_ms()
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(match phase.as_deref() {
+        None => Renewed::Lost,
+        Some("cancelled") => Renewed::Cancelled,
+        Some(_) => Renewed::Held,
+    })
+}
+
+pub(super) fn release(db: &Connection, claim: &Claim) -> Result<(), StoreError> {
+    let sql =
+        format!("UPDATE mcp_action_tasks SET lease_owner = NULL, lease_until = NULL WHERE {HELD}");
+    db.prepare_cached(&sql)?.execute(params![
+        claim.action.as_str(),
+        claim.owner.to_string(),
+        fence(claim)
+    ])?;
+    Ok(())
+}
+
+/// A fence as a column has it.
+pub(super) fn fence(claim: &Claim) -> i64 {
+    i64::try_from(claim.fence.get()).unwrap_or(i64::MAX)
+}

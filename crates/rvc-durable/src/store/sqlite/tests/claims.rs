@@ -1,0 +1,215 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::phase::Phase;
+use crate::plan::HORIZON;
+
+fn by_registration(claimed: &[Claimed]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for it in claimed {
+        *counts
+            .entry(it.row.registration.as_str().to_owned())
+            .or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn a_registration_with_many_rows_leaves_room_for_the_others() {
+    let (store, _) = memory();
+    for index in 0..50 {
+        submit(&store, &format!("a{index:02}"), "busy").await;
+    }
+    submit(&store, "b", "quiet").await;
+
+    let claimed = claim(&store, 10).await;
+
+    let counts = by_registration(&claimed);
+    assert_eq!((counts["busy"], counts["quiet"]), (9, 1));
+}
+
+#[tokio::test]
+async fn what_is_in_hand_counts_against_the_limit_of_a_registration() {
+    let (store, _) = memory();
+    for index in 0..10 {
+        submit(&store, &format!("a{index}"), "slow").await;
+        submit(&store, &format!("b{index}"), "fast").await;
+    }
+    let mut request = ClaimRequest::new(LeaseOwner::draw(), 20, Duration::from_secs(30));
+    request.per_registration = 4;
+    request.in_hand.insert("slow".parse().unwrap(), 4);
+
+    let claimed = store.claim(request).await.unwrap().rows;
+
+    assert_eq!(
+        by_registration(&claimed),
+        BTreeMap::from([("fast".into(), 4)])
+    );
+}
+
+#[tokio::test]
+async fn a_leased_row_is_free_again_when_the_lease_is_over_and_its_old_holder_is_stale() {
+    let (store, clock) = memory();
+    submit(&store, "a", "robot").await;
+    let first = claim(&store, 1).await.pop().unwrap();
+    assert_eq!(claim(&store, 1).await, []);
+
+    clock.advance(Duration::from_secs(31));
+    let second = claim(&store, 1).await.pop().unwrap();
+
+    assert!(second.recovered && !first.recovered);
+    assert!(second.claim.fence > first.claim.fence);
+    let write = Write::new(first.claim.clone(), Phase::Intent, first.row);
+    assert_eq!(store.write(write).await, Ok(Written::Stale));
+    let renewed = store.renew(first.claim.clone(), Duration::from_secs(30));
+    assert_eq!(renewed.await, Ok(Renewed::Lost));
+    store.release(first.claim).await.unwrap();
+    assert_eq!(claim(&store, 1).await, [], "a stale release frees nothing");
+}
+
+#[tokio::test]
+async fn when_the_clock_is_set_back_everything_is_due_and_no_lease_holds() {
+    let (store, clock) = memory();
+    submit(&store, "a", "robot").await;
+    submit(&store, "b", "robot").await;
+    let leased = claim(&store, 1).await.pop().unwrap();
+
+    clock.set(0);
+
+    let claimed = claim(&store, 10).await;
+    assert_eq!(claimed.len(), 2);
+    let write = Write::new(leased.claim, Phase::Intent, leased.row);
+    assert_eq!(store.write(write).await, Ok(Written::Stale));
+}
+
+#[tokio::test]
+async fn a_row_that_sleeps_is_due_when_it_said_and_not_before() {
+    let (store, clock) = memory();
+    submit(&store, "a", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let mut row = claimed.row;
+    let due = clock.now().after(HORIZON);
+    row.next_due = Some(due);
+    store
+        .write(Write::new(claimed.claim, Phase::Intent, row))
+        .await
+        .unwrap();
+
+    let request = ClaimRequest::new(LeaseOwner::draw(), 1, Duration::from_secs(30));
+    let early = store.claim(request.clone()).await.unwrap();
+    assert_eq!((early.rows.len(), early.next_due), (0, Some(due)));
+    clock.advance(HORIZON);
+    assert_eq!(store.claim(request).await.unwrap().rows.len(), 1);
+}
+
+#[tokio::test]
+async fn a_wake_during_a_step_is_not_lost() {
+    let (store, clock) = memory();
+    submit(&store, "a", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let mut row = claimed.row;
+    row.next_due = Some(clock.now().after(HORIZON));
+
+    assert_eq!(store.wake("a".parse().unwrap()).await, Ok(true));
+    store
+        .write(Write::new(claimed.claim, Phase::Intent, row))
+        .await
+        .unwrap();
+
+    assert_eq!(claim(&store, 1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_cancel_while_sending_keeps_the_lease_and_takes_the_late_handle() {
+    let (store, clock) = memory();
+    submit(&store, "a", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let sending = plan::begun(claimed.row, clock.now());
+    let begin = Write::new(claimed.claim.clone(), Phase::Intent, sending.clone());
+    store.write(begin.keep_lease()).await.unwrap();
+
+    let cancelled = store.cancel_action("a".parse().unwrap()).await;
+    assert_eq!(cancelled, Ok(CancelOutcome::Cancelled));
+    assert_eq!(claim(&store, 1).await, [], "the sender still holds it");
+
+    let answer = StartAnswer::Task(remote("t-1"));
+    let now = clock.now();
+    let working = plan::started(
+        sending,
+        answer.clone(),
+        &Settings::default(),
+        now,
+        Jitter::NONE,
+    );
+    let link = Write::new(claimed.claim.clone(), Phase::Sending, working);
+    let Ok(Written::Overtaken(row)) = store.write(link).await else {
+        panic!("the cancel was overwritten");
+    };
+    let late = plan::late(*row, answer, now);
+    let link = Write::new(claimed.claim, Phase::Cancelled, late);
+    assert_eq!(store.write(link).await, Ok(Written::Applied));
+
+    let again = claim(&store, 1).await.pop().unwrap();
+    assert_eq!(again.row.phase, Phase::Cancelled);
+    assert_eq!(again.row.remote.map(|it| it.id), Some("t-1".into()));
+}
+
+#[tokio::test]
+async fn cancelling_a_run_cancels_its_pending_actions_and_refuses_new_ones() {
+    let (store, _) = memory();
+    let run: RunId = "run".parse().unwrap();
+    for action in ["a", "b"] {
+        let submission = submission(action, "robot").run(run.clone());
+        store.submit(submission, HostKind::Ledger).await.unwrap();
+    }
+    store.cancel_action("a".parse().unwrap()).await.unwrap();
+
+    let cancelled = store.cancel_run(run.clone()).await.unwrap();
+
+    assert_eq!(cancelled, Some(vec!["b".parse().unwrap()]));
+    assert_eq!(store.cancel_run(run.clone()).await, Ok(Some(vec![])));
+    let late = submission("c", "robot").run(run);
+    let refused = store.submit(late, HostKind::Ledger).await;
+    assert_eq!(refused, Ok(Submitted::RunCancelled));
+    assert_eq!(store.cancel_run("none".parse().unwrap()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn the_same_action_with_other_arguments_is_refused() {
+    let (store, _) = memory();
+    submit(&store, "a", "robot").await;
+
+    let same = store
+        .submit(submission("a", "robot"), HostKind::Ledger)
+        .await;
+    let other = submission("a", "robot").policy(crate::StartPolicy::ServerDedup);
+    let other = store.submit(other, HostKind::Ledger).await;
+
+    assert!(matches!(same, Ok(Submitted::Known(_))));
+    assert_eq!(other, Ok(Submitted::Different));
+}
+
+#[tokio::test]
+async fn a_claim_reads_the_index_of_due_rows_and_nothing_else() {
+    let mut db = rusqlite::Connection::open_in_memory().unwrap();
+    super::super::migration::prepare(&mut db).unwrap();
+    for sql in [
+        "SELECT registration_id FROM mcp_action_tasks INDEXED BY due_by_registration WHERE next_due IS NOT NULL AND registration_id > 'a' ORDER BY registration_id LIMIT 1",
+        "SELECT next_due FROM mcp_action_tasks INDEXED BY due_by_registration WHERE registration_id = 'a' AND next_due IS NOT NULL AND next_due > 3 ORDER BY next_due LIMIT 1",
+        "SELECT count(*) FROM mcp_action_tasks WHERE next_due IS NOT NULL",
+    ] {
+        let plan: Vec<String> = db
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .unwrap()
+            .query_map([], |row| row.get(3))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let plan = plan.join("; ");
+        assert!(
+            plan.contains("COVERING INDEX due_by_registration"),
+            "{plan}"
+        );
+        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+    }
+}

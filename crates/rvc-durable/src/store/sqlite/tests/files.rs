@@ -1,0 +1,210 @@
+//! What a file on a disk does to the store.
+
+use rusqlite::Connection;
+
+use super::*;
+
+fn path(directory: &tempfile::TempDir) -> std::path::PathBuf {
+    directory.path().join("durable.db")
+}
+
+#[tokio::test]
+async fn what_was_submitted_is_there_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    drop(store);
+
+    let store = SqliteStore::open(path(&directory)).unwrap();
+
+    let row = store.row("a".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(
+        (row.phase, row.tool.as_str()),
+        (crate::Phase::Intent, "navigate_to")
+    );
+}
+
+#[tokio::test]
+async fn two_processes_on_one_file_never_hold_the_same_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let one = SqliteStore::open(path(&directory)).unwrap();
+    let two = SqliteStore::open(path(&directory)).unwrap();
+    for index in 0..40 {
+        submit(&one, &format!("a{index}"), "robot").await;
+    }
+
+    let mut held = std::collections::HashSet::new();
+    loop {
+        let (first, second) = tokio::join!(claim(&one, 3), claim(&two, 3));
+        if first.is_empty() && second.is_empty() {
+            break;
+        }
+        for claimed in first.into_iter().chain(second) {
+            assert!(held.insert(claimed.row.action), "leased twice");
+        }
+    }
+
+    assert_eq!(held.len(), 40);
+}
+
+#[test]
+fn many_processes_may_open_a_new_file_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let opening: Vec<_> = (0..8)
+        .map(|_| {
+            let path = path(&directory);
+            std::thread::spawn(move || SqliteStore::open(path).err())
+        })
+        .collect();
+
+    for opened in opening {
+        assert_eq!(opened.join().unwrap(), None);
+    }
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(path(&directory)).unwrap());
+    let db = Connection::open(path(&directory)).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    drop(db);
+
+    let refused = SqliteStore::open(path(&directory)).err();
+
+    assert_eq!(
+        refused,
+        Some(StoreError::NewerSchema {
+            found: 99,
+            known: 1
+        })
+    );
+}
+
+#[test]
+fn the_database_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Connection::open(path(&directory)).unwrap();
+    db.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(db);
+
+    assert_eq!(
+        SqliteStore::open(path(&directory)).err(),
+        Some(StoreError::Foreign)
+    );
+}
+
+#[test]
+fn a_file_that_is_no_database_is_called_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(path(&directory), [b'x'; 8192]).unwrap();
+
+    let refused = SqliteStore::open(path(&directory)).err();
+
+    assert!(
+        matches!(refused, Some(StoreError::Corrupt { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_path_that_leads_nowhere_cannot_be_opened() {
+    let directory = tempfile::tempdir().unwrap();
+
+    let refused = SqliteStore::open(directory.path().join("none/durable.db")).err();
+
+    assert!(
+        matches!(refused, Some(StoreError::Open { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_locked_file_refuses_the_write_and_takes_it_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::file(path(&directory)).busy_timeout(Duration::ZERO);
+    let store = options.open().unwrap();
+    let other = Connection::open(path(&directory)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    let refused = store
+        .submit(submission("a", "robot"), HostKind::Ledger)
+        .await
+        .unwrap_err();
+
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
+    assert!(refused.is_retryable());
+    other.execute_batch("ROLLBACK").unwrap();
+    submit(&store, "a", "robot").await;
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_the_write_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    // A page limit is what a full disk looks like from here.
+    store
+        .change(|db, _| {
+            let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+            Ok(
+                db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| {
+                    row.get::<_, i64>(0)
+                })?,
+            )
+        })
+        .await
+        .unwrap();
+
+    let mut huge = submission("b", "robot");
+    huge.arguments
+        .insert("map".into(), "x".repeat(1 << 20).into());
+    let refused = store.submit(huge, HostKind::Ledger).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+    assert_eq!(
+        claim(&store, 10).await.len(),
+        1,
+        "the first one is still there"
+    );
+    assert_eq!(store.row("b".parse().unwrap()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_database_that_may_only_be_read_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    store
+        .change(|db, _| Ok(db.pragma_update(None, "query_only", true)?))
+        .await
+        .unwrap();
+
+    let refused = store
+        .submit(submission("b", "robot"), HostKind::Ledger)
+        .await
+        .unwrap_err();
+
+    assert!(
+        matches!(refused, StoreError::ReadOnly { .. }),
+        "{refused:?}"
+    );
+    assert!(store.row("a".parse().unwrap()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_operation_that_is_refused_leaves_its_group_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+
+    let broken = store.change(|db, _| Ok(db.execute_batch("INSERT INTO nonsense VALUES (1)")?));
+    let (good, bad, also_good) = tokio::join!(
+        store.submit(submission("a", "robot"), HostKind::Ledger),
+        broken,
+        store.submit(submission("b", "robot"), HostKind::Ledger),
+    );
+
+    assert_eq!((good, also_good), (Ok(Submitted::New), Ok(Submitted::New)));
+    assert!(bad.is_err());
+    assert_eq!(store.rows(Filter::all()).await.unwrap().len(), 2);
+}

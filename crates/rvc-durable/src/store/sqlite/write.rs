@@ -1,0 +1,196 @@
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::claim::{HELD, fence};
+use super::rows::{self, ms};
+use crate::linkage::{HostKind, Linkage};
+use crate::moment::Moment;
+use crate::outcome::Outcome;
+use crate::phase::Phase;
+use crate::store::{StoreError, Write, Written};
+
+pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
+    let claim = &write.claim;
+    let sql = format!("SELECT phase FROM mcp_action_tasks WHERE {HELD}");
+    let phase: Option<String> = db
+        .prepare_cached(&sql)?
+        .query_row(
+            params![claim.action.as_str(), claim.owner.to_string(), fence(claim)],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let Some(phase) = phase else {
+        return Ok(Written::Stale);
+    };
+    if phase != write.expect.as_str() || cancelled_by_run(db, &write.row)? {
+        return overtaken(db, now, write);
+    }
+    if remote_is_taken(db, &write.row)? {
+        return Ok(Written::RemoteTaken);
+    }
+    if let (Some(outcome), Some(finished_at)) = (&write.row.outcome, write.row.finished_at)
+        && !write.expect.is_final()
+        && write.expect != Phase::Accepted
+    {
+        finish(db, &write.row, outcome, finished_at)?;
+    }
+    update(db, now, write)?;
+    for key in &write.answered {
+        db.prepare_cached(
+            "UPDATE mcp_input_answers SET sent = 1 WHERE action_id = ?1 AND input_key = ?2",
+        )?
+        .execute(params![claim.action.as_str(), key])?;
+    }
+    Ok(Written::Applied)
+}
+
+/// Whether the run was cancelled, while the row is about to get another end. A cancel settles
+/// the actions of its run in one transaction, so this guards what should be impossible.
+fn cancelled_by_run(db: &Connection, row: &Linkage) -> Result<bool, StoreError> {
+    let cancels = row
+        .outcome
+        .as_ref()
+        .is_none_or(|it| it.phase == Phase::Cancelled);
+    if row.host == HostKind::Foreign || cancels {
+        return Ok(false);
+    }
+    let pending: Option<bool> = db
+        .prepare_cached(
+            "SELECT r.state = 'cancelled' AND a.state = 'pending' FROM actions AS a \
+             JOIN runs AS r USING (run_id) WHERE a.action_id = ?1",
+        )?
+        .query_row([row.action.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(pending.unwrap_or(false))
+}
+
+fn overtaken(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
+    let action = &write.claim.action;
+    let current = rows::row(db, action)?.ok_or_else(|| StoreError::Engine {
+        detail: "a row vanished while it was written".to_owned(),
+    })?;
+    if current.outcome.is_none() {
+        super::ledger::cancel_action(db, now, action)?;
+        return overtaken(db, now, write);
+    }
+    Ok(Written::Overtaken(Box::new(current)))
+}
+
+fn remote_is_taken(db: &Connection, row: &Linkage) -> Result<bool, StoreError> {
+    let Some(remote) = &row.remote else {
+        return Ok(false);
+    };
+    let holder: Option<String> = db
+        .prepare_cached(
+            "SELECT action_id FROM mcp_action_tasks WHERE registration_id = ?1 AND kind = ?2 \
+             AND remote_task_id = ?3 AND remote_created_at = ?4",
+        )?
+        .query_row(
+            params![
+                row.registration.as_str(),
+                remote.kind.as_str(),
+                remote.id,
+                remote.created_at
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    Ok(holder.is_some_and(|holder| holder != row.action.as_str()))
+}
+
+/// The outcome and, in the ledger, the action's state: one transaction.
+pub(super) fn finish(
+    db: &Connection,
+    row: &Linkage,
+    outcome: &Outcome,
+    finished_at: Moment,
+) -> Result<(), StoreError> {
+    let result = outcome
+        .result
+        .as_ref()
+        .map(|result| serde_json::to_string(result).expect("an envelope is plain JSON"));
+    db.prepare_cached(
+        "INSERT INTO mcp_action_outcomes \
+         (action_id, phase, error_code, message, is_error, result, finished_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        row.action.as_str(),
+        outcome.phase.as_str(),
+        outcome
+            .error_code
+            .as_ref()
+            .map(crate::error_code::ErrorCode::as_str),
+        outcome.message,
+        outcome.result.as_ref().map(|result| result.is_error),
+        result,
+        finished_at.unix_ms()
+    ])?;
+    if row.host == HostKind::Ledger {
+        let changed = db
+            .prepare_cached(
+                "UPDATE actions SET state = ?2, finished_at = ?3 \
+                 WHERE action_id = ?1 AND state = 'pending'",
+            )?
+            .execute(params![
+                row.action.as_str(),
+                outcome.state().as_str(),
+                finished_at.unix_ms()
+            ])?;
+        if changed != 1 {
+            return Err(StoreError::Constraint {
+                detail: "the action had ended".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn update(db: &Connection, now: Moment, write: &Write) -> Result<(), StoreError> {
+    let row = &write.row;
+    let remote = row.remote.as_ref();
+    let requests = (!row.input_requests.is_empty())
+        .then(|| serde_json::to_string(&row.input_requests).expect("a map is plain JSON"));
+    let sql = format!(
+        "UPDATE mcp_action_tasks SET phase = ?4, starts = ?5, sent_at = ?6, kind = ?7, \
+         remote_task_id = ?8, remote_created_at = ?9, remote_task_status = ?10, \
+         remote_ended = ?11, progress = ?12, remote_ttl_ms = ?13, poll_interval_ms = ?14, \
+         polls = ?15, last_polled_at = ?16, errors = ?17, gone = ?18, malformed = ?19, \
+         last_error = ?20, input_requests = ?21, clean_up_open = ?22, cancel_asked = ?23, \
+         cancel_acknowledged_at = ?24, looked = ?25, updated_at = ?26, \
+         next_due = CASE WHEN ?27 IS NOT NULL AND wakes > ?28 THEN min(?26, ?27) ELSE ?27 END, \
+         lease_owner = CASE WHEN ?29 THEN lease_owner END, \
+         lease_until = CASE WHEN ?29 THEN lease_until END WHERE {HELD}"
+    );
+    db.prepare_cached(&sql)?.execute(params![
+        write.claim.action.as_str(),
+        write.claim.owner.to_string(),
+        fence(&write.claim),
+        row.phase.as_str(),
+        row.starts,
+        row.sent_at.map(Moment::unix_ms),
+        remote.map(|it| it.kind.as_str()),
+        remote.map(|it| it.id.as_str()),
+        remote.map(|it| it.created_at.as_str()),
+        remote.map(|it| it.status.as_str()),
+        remote.is_some_and(|it| it.ended),
+        remote.and_then(|it| it.progress.as_deref()),
+        remote.and_then(|it| it.ttl).map(ms),
+        remote.and_then(|it| it.poll_interval).map(ms),
+        i64::try_from(row.polls).unwrap_or(i64::MAX),
+        row.polled_at.map(Moment::unix_ms),
+        row.trouble.errors,
+        row.trouble.gone,
+        row.trouble.malformed,
+        row.trouble.last,
+        requests,
+        row.clean_up.open,
+        row.clean_up.asked,
+        row.clean_up.acknowledged_at.map(Moment::unix_ms),
+        row.clean_up.looked,
+        now.unix_ms(),
+        row.next_due.map(Moment::unix_ms),
+        i64::try_from(write.claim.wakes).unwrap_or(i64::MAX),
+        write.keep_lease,
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Drives linkages: claims due rows, does one remote step each, writes it back.
+//!
+//! ```text
+//! Store ──claim──► step (plan::next ─► remote call ─► plan) ──write──► Store
+//!                     at most N at once, at most M of one registration
+//! ```
+//!
+//! Recovery after a restart is the ordinary claim: a row whose holder is gone is free when its
+//! lease is over.
+
+mod checkpoint;
+mod lease;
+mod options;
+mod signals;
+mod step;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+pub use self::checkpoint::{Checkpoint, DurableStep};
+pub use self::options::SupervisorOptions;
+pub(crate) use self::signals::Signals;
+pub use self::signals::Update;
+use self::step::Stepper;
+use crate::log;
+use crate::name::RegistrationId;
+use crate::remote::Remotes;
+use crate::store::{Claim, ClaimRequest, Claims, LeaseOwner, SharedStore};
+
+/// Claims and drives due rows until it is told to stop.
+pub(crate) struct Supervisor {
+    stepper: Arc<Stepper>,
+    store: SharedStore,
+    signals: Signals,
+    options: SupervisorOptions,
+    owner: LeaseOwner,
+    in_hand: HashMap<Id, RegistrationId>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        store: SharedStore,
+        remotes: Remotes,
+        signals: Signals,
+        options: SupervisorOptions,
+    ) -> Self {
+        let stepper = Stepper::new(store.clone(), remotes, signals.clone(), options.clone());
+        Self {
+            stepper: Arc::new(stepper),
+            store,
+            signals,
+            options,
+            owner: LeaseOwner::draw(),
+            in_hand: HashMap::new(),
+        }
+    }
+
+    /// Runs until `stop`; then finishes the steps in hand, gives what was not begun back, and
+    /// returns.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut steps: JoinSet<()> = JoinSet::new();
+        let mut failures = 0_u32;
+        let mut next_census = Instant::now();
+        while !stop.is_cancelled() {
+            let mut wait = self.options.tick;
+            let room = self.options.max_concurrent.saturating_sub(steps.len());
+            if room > 0 {
+                let limit = u32::try_from(room.min(CLAIM_BATCH)).unwrap_or(u32::MAX);
+                match self.claim(limit).await {
+                    Ok(claims) if stop.is_cancelled() => {
+                        self.give_back(claims).await;
+                        break;
+                    }
+                    Ok(claims) => {
+                        failures = 0;
+                        let full = claims.rows.len() == limit as usize;
+                        wait = self.pause(&claims);
+                        self.begin(claims, &mut steps);
+                        if full {
+                            wait = Duration::ZERO;
+                        }
+                    }
+                    Err(error) => {
+                        failures = failures.saturating_add(1);
+                        tracing::error!(%error, failures, "due tasks cannot be claimed");
+                        wait = self.options.tick * failures.min(30);
+                    }
+                }
+            }
+            if Instant::now() >= next_census {
+                next_census = Instant::now() + self.options.census_interval;
+                self.census().await;
+            }
+            // With no room left, or nothing due, a finished step or a signal goes on.
+            let idle = wait > Duration::ZERO || steps.len() >= self.options.max_concurrent;
+            if idle {
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    Some(done) = steps.join_next_with_id() => self.end(done),
+                    () = self.signals.due() => {}
+                    () = tokio::time::sleep(wait), if wait > Duration::ZERO => {}
+                }
+            }
+            while let Some(done) = steps.try_join_next_with_id() {
+                self.end(done);
+            }
+        }
+        while let Some(done) = steps.join_next_with_id().await {
+            self.end(done);
+        }
+    }
+
+    async fn claim(&self, limit: u32) -> Result<Claims, crate::store::StoreError> {
+        let mut request = ClaimRequest::new(self.owner, limit, self.options.lease);
+        request.per_registration =
+            u32::try_from(self.options.max_per_registration).unwrap_or(u32::MAX);
+        for registration in self.in_hand.values() {
+            *request.in_hand.entry(registration.clone()).or_default() += 1;
+        }
+        self.store.claim(request).await
+    }
+
+    /// How long nothing can be due.
+    fn pause(&self, claims: &Claims) -> Duration {
+        let next = claims.next_due.map(|due| due.since(claims.now));
+        next.unwrap_or(self.options.tick)
+            .clamp(SHORTEST_PAUSE, self.options.tick)
+    }
+
+    fn begin(&mut self, claims: Claims, steps: &mut JoinSet<()>) {
+        for claimed in claims.rows {
+            let registration = claimed.row.registration.clone();
+            let stepper = self.stepper.clone();
+            let span = tracing::info_span!(
+                "mcp_task_step",
+                action_id = %claimed.row.action,
+                registration_id = %registration,
+                phase = %claimed.row.phase,
+                fence = %claimed.claim.fence,
+            );
+            let now = claims.now;
+            let step = async move { Box::pin(stepper.run(claimed, now)).await };
+            let id = steps.spawn(step.instrument(span)).id();
+            self.in_hand.insert(id, registration);
+        }
+        gauge(steps.len());
+    }
+
+    fn end(&mut self, done: Result<(Id, ()), JoinError>) {
+        let id = match &done {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
+        };
+        self.in_hand.remove(&id);
+        if let Err(error) = done {
+            // Its row is free again when its lease is over.
+            tracing::error!(%error, "a step panicked");
+        }
+    }
+
+    async fn give_back(&self, claims: Claims) {
+        for claimed in claims.rows {
+            self.release(claimed.claim).await;
+        }
+    }
+
+    async fn release(&self, claim: Claim) {
+        if let Err(error) = self.store.release(claim).await {
+            tracing::warn!(%error, "a lease could not be given back; it runs out by itself");
+        }
+    }
+
+    async fn census(&self) {
+        match self.store.census().await {
+            Ok(census) => log::gauges(&census),
+            Err(error) => tracing::warn!(%error, "rows cannot be counted"),
+        }
+    }
+}
+
+// A gauge is a float; the number of steps is small.
+#[allow(clippy::cast_precision_loss)]
+fn gauge(steps: usize) {
+    metrics::gauge!("rvc_durable_steps_in_hand").set(steps as f64);
+}
+
+/// Rows in one claim: enough to be worth a commit, few enough to begin before leases run out.
+const CLAIM_BATCH: usize = 32;
+
+/// The clock has milliseconds; a shorter pause would spin.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);

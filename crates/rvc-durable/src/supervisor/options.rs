@@ -1,0 +1,95 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::Checkpoint;
+use crate::host::ForeignHost;
+use crate::plan::{Jitter, Settings};
+
+/// How a supervisor works.
+#[derive(Clone)]
+#[must_use]
+pub struct SupervisorOptions {
+    pub(crate) settings: Settings,
+    pub(crate) max_concurrent: usize,
+    pub(crate) max_per_registration: usize,
+    pub(crate) lease: Duration,
+    pub(crate) tick: Duration,
+    pub(crate) census_interval: Duration,
+    pub(crate) host: Option<Arc<dyn ForeignHost>>,
+    pub(crate) checkpoint: Option<Arc<dyn Checkpoint>>,
+    pub(crate) jitter: Arc<dyn Fn() -> Jitter + Send + Sync>,
+}
+
+impl Default for SupervisorOptions {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            max_concurrent: 64,
+            max_per_registration: 8,
+            lease: Duration::from_secs(30),
+            tick: Duration::from_secs(1),
+            census_interval: Duration::from_secs(30),
+            host: None,
+            checkpoint: None,
+            jitter: Arc::new(random),
+        }
+    }
+}
+
+impl SupervisorOptions {
+    /// Everything at its default.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the operator's choices.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Steps at once, in all (64) and of one registration (8). Both are at least one.
+    pub fn concurrency(mut self, in_all: usize, per_registration: usize) -> Self {
+        self.max_concurrent = in_all.max(1);
+        self.max_per_registration = per_registration.max(1);
+        self
+    }
+
+    /// How long a row is held for one step (30 s); a longer step prolongs it.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.max(Duration::from_millis(10));
+        self
+    }
+
+    /// How often to look for what other processes made due (1 s).
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Actions belong to this host instead of the ledger.
+    pub fn host(mut self, host: Arc<dyn ForeignHost>) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Calls `checkpoint` at every durable step. For a crash harness.
+    pub fn checkpoint(mut self, checkpoint: Arc<dyn Checkpoint>) -> Self {
+        self.checkpoint = Some(checkpoint);
+        self
+    }
+
+    /// Takes the spread of due times from `jitter`. For a simulation.
+    pub fn jitter(mut self, jitter: impl Fn() -> Jitter + Send + Sync + 'static) -> Self {
+        self.jitter = Arc::new(jitter);
+        self
+    }
+}
+
+fn random() -> Jitter {
+    let (high, _) = Uuid::new_v4().as_u64_pair();
+    let bits = u32::try_from(high >> 32).expect("half of 64 bits");
+    Jitter::new(f64::from(bits) / f64::from(u32::MAX))
+}

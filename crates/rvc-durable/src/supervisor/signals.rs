@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use tokio::sync::{Notify, broadcast};
+
+use crate::linkage::Linkage;
+use crate::name::ActionId;
+use crate::phase::Phase;
+
+/// Something that changed about an action. News, not truth: the row has that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Update {
+    /// The action.
+    pub action: ActionId,
+    /// Its phase.
+    pub phase: Phase,
+    /// The newest progress, if the server gives any.
+    pub progress: Option<String>,
+}
+
+/// What parts of one process tell each other, so that they need not wait for a tick.
+#[derive(Clone)]
+pub(crate) struct Signals {
+    due: Arc<Notify>,
+    updates: broadcast::Sender<Update>,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Self {
+        Self {
+            due: Arc::default(),
+            updates: broadcast::Sender::new(UPDATES),
+        }
+    }
+
+    /// Something is due.
+    pub(crate) fn wake(&self) {
+        self.due.notify_one();
+    }
+
+    pub(crate) async fn due(&self) {
+        self.due.notified().await;
+    }
+
+    pub(crate) fn updates(&self) -> broadcast::Receiver<Update> {
+        self.updates.subscribe()
+    }
+
+    pub(crate) fn changed(&self, row: &Linkage) {
+        let progress = row
+            .remote
+            .as_ref()
+            .and_then(|remote| remote.progress.clone());
+        // Nobody listening is no failure.
+        let _ = self.updates.send(Update {
+            action: row.action.clone(),
+            phase: row.phase,
+            progress,
+        });
+    }
+}
+
+/// Updates that a slow listener may be behind.
+const UPDATES: usize = 1024;

@@ -1,0 +1,564 @@
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::lease::holding;
+use super::{DurableStep, Signals, SupervisorOptions, Update};
+use crate::error_code::ErrorCode;
+use crate::host::{Delivery, ForeignHost, HostError};
+use crate::linkage::{HostKind, Linkage};
+use crate::log::{self, event};
+use crate::moment::Moment;
+use crate::name::ActionId;
+use crate::phase::Phase;
+use crate::plan::{
+    self, CancelAnswer, Facts, PollAnswer, RunState, StartAnswer, Step, UpdateAnswer,
+};
+use crate::policy::StartPolicy;
+use crate::registration::{Access, Registration};
+use crate::remote::{Connection, Remotes, StartCall};
+use crate::store::{Claim, Claimed, SharedStore, StoreError, Surroundings, Write, Written};
+
+/// Does one step with a claimed row.
+pub(super) struct Stepper {
+    store: SharedStore,
+    remotes: Remotes,
+    signals: Signals,
+    options: SupervisorOptions,
+}
+
+/// The step in hand: the claim, and the store's clock as it has moved since.
+struct Hand {
+    claim: Claim,
+    claimed_at: Moment,
+    since: Instant,
+    /// Fires when the host cancelled during the step.
+    cancelled: CancellationToken,
+}
+
+impl Hand {
+    fn now(&self) -> Moment {
+        self.claimed_at.after(self.since.elapsed())
+    }
+}
+
+impl Stepper {
+    pub(super) fn new(
+        store: SharedStore,
+        remotes: Remotes,
+        signals: Signals,
+        options: SupervisorOptions,
+    ) -> Self {
+        Self {
+            store,
+            remotes,
+            signals,
+            options,
+        }
+    }
+
+    pub(super) async fn run(&self, claimed: Claimed, now: Moment) {
+        let hand = Hand {
+            claim: claimed.claim,
+            claimed_at: now,
+            since: Instant::now(),
+            cancelled: CancellationToken::new(),
+        };
+        let row = claimed.row;
+        self.reached(DurableStep::Claimed, &row);
+        if claimed.recovered {
+            event!(info, "MCP_TASK_RECOVERED", &row, phase = row.phase.as_str());
+        }
+        let facts = match self.facts(&row).await {
+            Ok(facts) => facts,
+            Err(reason) => return self.defer(&hand, row, reason).await,
+        };
+        match plan::next(&row, &facts, &self.options.settings, hand.now()) {
+            Step::Settle(outcome) => {
+                let revoked = outcome.error_code.as_ref() == Some(&ErrorCode::REGISTRATION_REVOKED);
+                if revoked && row.phase == Phase::Sending {
+                    unwatched(&row, "the registration may not be used any more");
+                }
+                let after = plan::settled(row.clone(), outcome, hand.now());
+                self.save(&hand, &row, after, DurableStep::OutcomeCommitted)
+                    .await;
+            }
+            Step::Start(registration) => Box::pin(self.start(&hand, row, registration)).await,
+            Step::Poll(registration) => self.poll(&hand, row, registration).await,
+            Step::Update(registration, answers) => {
+                self.update(&hand, row, registration, answers).await;
+            }
+            Step::Deliver => self.deliver(&hand, row).await,
+            Step::Cancel(registration) => self.cancel(&hand, row, registration).await,
+            Step::Look(registration) => self.look(&hand, row, registration).await,
+            Step::Close {
+                reason,
+                unwatched: goes_on,
+            } => {
+                if goes_on {
+                    unwatched(&row, reason);
+                }
+                let after = plan::closed(row.clone());
+                self.save(&hand, &row, after, DurableStep::CancelCommitted)
+                    .await;
+            }
+            Step::Rest => self.release(&hand).await,
+        }
+    }
+
+    /// Reads what planning needs, from the ledger or from the foreign host.
+    async fn facts(&self, row: &Linkage) -> Result<Facts, String> {
+        let Surroundings {
+            run,
+            registration,
+            answers,
+        } = self
+            .store
+            .surroundings(row.action.clone())
+            .await
+            .map_err(|error| error.to_string())?;
+        let (run, registration) = match row.host {
+            HostKind::Ledger => (run.unwrap_or(RunState::Cancelled), registration),
+            HostKind::Foreign => {
+                let host = self.host().map_err(|error| error.to_string())?;
+                let told = async {
+                    let run = host.run_state(row.run.clone()).await?;
+                    let (registration, owner) = (row.registration.clone(), row.owner.clone());
+                    Ok::<_, HostError>((run, host.authorise(registration, owner).await?))
+                };
+                self.bounded(told)
+                    .await
+                    .map_err(|error| error.to_string())?
+            }
+        };
+        Ok(Facts {
+            run,
+            access: Access::decide(registration, &row.owner),
+            answers,
+        })
+    }
+
+    async fn start(&self, hand: &Hand, row: Linkage, registration: Registration) {
+        let settings = &self.options.settings;
+        let connection = match self.hold(hand, self.remotes.connect(&registration)).await {
+            Ok(connection) => connection,
+            Err(failure) => {
+                let (reason, after) = (failure.reason, failure.retry_after);
+                let jitter = (self.options.jitter)();
+                let next =
+                    plan::unreachable(row.clone(), reason, after, settings, hand.now(), jitter);
+                self.save(hand, &row, next, DurableStep::PollCommitted)
+                    .await;
+                return;
+            }
+        };
+        self.reached(DurableStep::Connected, &row);
+
+        // The winner of this write sends; everybody else has sent nothing.
+        let sending = plan::begun(row.clone(), hand.now());
+        let begin = Write::new(hand.claim.clone(), row.phase, sending.clone()).keep_lease();
+        match self.store.write(begin).await {
+            Ok(Written::Applied) => {}
+            Ok(_) => return self.release(hand).await,
+            Err(error) => {
+                tracing::error!(%error, "a start could not be recorded, so it is not sent");
+                return self.release(hand).await;
+            }
+        }
+        self.signals.changed(&sending);
+        self.reached(DurableStep::SendingCommitted, &sending);
+
+        let sent_at = Instant::now();
+        let answer = self.send(hand, &connection, &sending).await;
+        log::step("start", sent_at.elapsed());
+        self.reached(DurableStep::StartAnswered, &sending);
+        if matches!(
+            answer,
+            StartAnswer::Lost { .. } | StartAnswer::NotSent { .. }
+        ) {
+            self.remotes.give_up(&registration.id, &connection).await;
+        }
+        self.link(hand, &connection, sending, answer).await;
+    }
+
+    async fn send(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
+        let call = StartCall {
+            tool: row.tool.clone(),
+            arguments: row.arguments.clone(),
+            idempotency_key: (row.policy == StartPolicy::ServerDedup)
+                .then(|| row.idempotency_key()),
+            at_most: row.deadline_at.map(|deadline| deadline.since(hand.now())),
+        };
+        let abandon = CancellationToken::new();
+        // After the host's cancel a handle is still worth waiting for: it can be cancelled.
+        let mut news = self.signals.updates();
+        let patience = async {
+            tokio::select! {
+                () = hand.cancelled.cancelled() => {}
+                () = cancelled_here(&mut news, &row.action) => {}
+            }
+            tokio::time::sleep(self.options.settings.request_timeout).await;
+            abandon.cancel();
+            std::future::pending::<()>().await;
+        };
+        let answer = connection.start(call, abandon.clone());
+        self.hold(hand, async {
+            tokio::select! {
+                answer = answer => answer,
+                () = patience => unreachable!("patience never ends"),
+            }
+        })
+        .await
+    }
+
+    /// Records what a start brought, whatever became of the row meanwhile.
+    async fn link(&self, hand: &Hand, connection: &Connection, sent: Linkage, answer: StartAnswer) {
+        let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
+        let after = plan::started(sent.clone(), answer.clone(), settings, hand.now(), jitter);
+        let step = if after.outcome.is_some() {
+            DurableStep::OutcomeCommitted
+        } else {
+            DurableStep::LinkCommitted
+        };
+        match self
+            .try_save(hand, Phase::Sending, &sent, after, step)
+            .await
+        {
+            Some(Written::Overtaken(current)) => {
+                let after = plan::late(*current.clone(), answer.clone(), hand.now());
+                if after.remote.is_none() && matches!(answer, StartAnswer::Lost { .. }) {
+                    unwatched(&current, "the answer to the start never came");
+                }
+                let written = self
+                    .try_save(
+                        hand,
+                        current.phase,
+                        &current,
+                        after,
+                        DurableStep::LinkCommitted,
+                    )
+                    .await;
+                if !matches!(written, Some(Written::Applied)) {
+                    self.disown(connection, &sent, &answer).await;
+                }
+            }
+            Some(Written::RemoteTaken) => {
+                let reason = "the server gave a task to two actions".to_owned();
+                let answer = StartAnswer::Malformed { reason };
+                let after = plan::started(sent.clone(), answer, settings, hand.now(), jitter);
+                let step = DurableStep::OutcomeCommitted;
+                self.try_save(hand, Phase::Sending, &sent, after, step)
+                    .await;
+            }
+            Some(Written::Stale) | None => self.disown(connection, &sent, &answer).await,
+            Some(Written::Applied) => {}
+        }
+    }
+
+    /// A handle that nobody will follow: the server is asked once to cancel it.
+    async fn disown(&self, connection: &Connection, row: &Linkage, answer: &StartAnswer) {
+        let (StartAnswer::Task(task) | StartAnswer::BrokenHandle { task, .. }) = answer else {
+            return;
+        };
+        // Under `server_dedup` whoever has the row now was given the same task.
+        if row.policy == StartPolicy::ServerDedup {
+            return;
+        }
+        let answer = connection.cancel(&row.tool, task).await;
+        event!(
+            error,
+            "a remote task could not be linked and was asked to cancel",
+            row,
+            task = log::short_hash(&task.id),
+            acknowledged = !matches!(answer, CancelAnswer::Unavailable { .. }),
+        );
+    }
+
+    async fn poll(&self, hand: &Hand, row: Linkage, registration: Registration) {
+        let asked_at = Instant::now();
+        let answer = self.ask(hand, &row, &registration).await;
+        log::step("poll", asked_at.elapsed());
+        self.reached(DurableStep::PollAnswered, &row);
+        let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
+        let after = plan::polled(row.clone(), answer, settings, hand.now(), jitter);
+        let step = if after.outcome.is_some() {
+            DurableStep::OutcomeCommitted
+        } else {
+            DurableStep::PollCommitted
+        };
+        self.save(hand, &row, after, step).await;
+    }
+
+    async fn look(&self, hand: &Hand, row: Linkage, registration: Registration) {
+        let answer = self.ask(hand, &row, &registration).await;
+        let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
+        let after = plan::looked(row.clone(), answer, settings, hand.now(), jitter);
+        self.save(hand, &row, after, DurableStep::CancelCommitted)
+            .await;
+    }
+
+    async fn ask(&self, hand: &Hand, row: &Linkage, registration: &Registration) -> PollAnswer {
+        let Some(remote) = &row.remote else {
+            return PollAnswer::Malformed {
+                reason: "the row names no remote task".to_owned(),
+            };
+        };
+        self.hold(hand, async {
+            let connection = match self.remotes.connect(registration).await {
+                Ok(connection) => connection,
+                Err(failure) => {
+                    return PollAnswer::Unavailable {
+                        reason: failure.reason,
+                        retry_after: failure.retry_after,
+                    };
+                }
+            };
+            let answer = connection.poll(&row.tool, remote).await;
+            if matches!(answer, PollAnswer::Unavailable { .. }) {
+                self.remotes.give_up(&registration.id, &connection).await;
+            }
+            answer
+        })
+        .await
+    }
+
+    async fn update(
+        &self,
+        hand: &Hand,
+        row: Linkage,
+        registration: Registration,
+        answers: rvc_wire::Map,
+    ) {
+        let keys: Vec<String> = answers.keys().cloned().collect();
+        let Some(remote) = &row.remote else {
+            return self.release(hand).await;
+        };
+        let answer = self
+            .hold(hand, async {
+                match self.remotes.connect(&registration).await {
+                    Ok(connection) => connection.update(remote, answers).await,
+                    Err(failure) => UpdateAnswer::Unavailable {
+                        reason: failure.reason,
+                        retry_after: failure.retry_after,
+                    },
+                }
+            })
+            .await;
+        self.reached(DurableStep::InputSent, &row);
+        let sent = answer == UpdateAnswer::Acknowledged;
+        let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
+        let after = plan::updated(row.clone(), answer, settings, hand.now(), jitter);
+        let write = Write::new(hand.claim.clone(), row.phase, after);
+        let write = if sent { write.answered(keys) } else { write };
+        let written = self
+            .commit(hand, &row, write, DurableStep::PollCommitted)
+            .await;
+        if matches!(written, Some(Written::Overtaken(_))) {
+            self.release(hand).await;
+        }
+    }
+
+    async fn cancel(&self, hand: &Hand, row: Linkage, registration: Registration) {
+        let Some(remote) = &row.remote else {
+            return self.release(hand).await;
+        };
+        let answer = self
+            .hold(hand, async {
+                match self.remotes.connect(&registration).await {
+                    Ok(connection) => {
+                        let answer = connection.cancel(&row.tool, remote).await;
+                        if matches!(answer, CancelAnswer::Unavailable { .. }) {
+                            self.remotes.give_up(&registration.id, &connection).await;
+                        }
+                        answer
+                    }
+                    Err(failure) => CancelAnswer::Unavailable {
+                        reason: failure.reason,
+                        retry_after: failure.retry_after,
+                    },
+                }
+            })
+            .await;
+        self.reached(DurableStep::CancelAsked, &row);
+        let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
+        let after = plan::cancel_answered(row.clone(), answer, settings, hand.now(), jitter);
+        self.save(hand, &row, after, DurableStep::CancelCommitted)
+            .await;
+    }
+
+    /// Tells the foreign host, in the order that a crash anywhere leaves repeatable.
+    async fn deliver(&self, hand: &Hand, row: Linkage) {
+        let Some(outcome) = row.outcome.clone() else {
+            return self.release(hand).await;
+        };
+        let told = async {
+            let host = self.host()?;
+            if !host.was_delivered(row.action.clone()).await? {
+                if host.run_state(row.run.clone()).await? == RunState::Cancelled {
+                    return Ok(false);
+                }
+                let delivery = Delivery {
+                    action: row.action.clone(),
+                    run: row.run.clone(),
+                    owner: row.owner.clone(),
+                    tool_call_id: row.tool_call_id.clone(),
+                    outcome: outcome.clone(),
+                };
+                host.deliver(delivery).await?;
+            }
+            host.finish(row.action.clone(), outcome.state()).await?;
+            Ok(true)
+        };
+        let told: Result<bool, HostError> = self.hold(hand, self.bounded(told)).await;
+        self.reached(DurableStep::Delivered, &row);
+        let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
+        let after = match told {
+            Ok(true) => plan::delivered(row.clone(), hand.now()),
+            Ok(false) => plan::suppressed(row.clone(), hand.now()),
+            Err(error) => {
+                let reason = error.to_string();
+                plan::delivery_failed(row.clone(), reason, settings, hand.now(), jitter)
+            }
+        };
+        self.save(hand, &row, after, DurableStep::DeliveryCommitted)
+            .await;
+    }
+
+    fn host(&self) -> Result<&dyn ForeignHost, HostError> {
+        self.options.host.as_deref().ok_or_else(|| HostError {
+            reason: "the action belongs to a foreign host, and none is attached here".to_owned(),
+        })
+    }
+
+    /// A host's answer, for a bounded time.
+    async fn bounded<T>(
+        &self,
+        answer: impl Future<Output = Result<T, HostError>>,
+    ) -> Result<T, HostError> {
+        let limit = self.options.settings.request_timeout;
+        match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(HostError {
+                reason: format!("no answer within {limit:?}"),
+            }),
+        }
+    }
+
+    async fn hold<T>(&self, hand: &Hand, work: impl Future<Output = T> + Send) -> T {
+        let lease = self.options.lease;
+        // A remote call's future is large, and each step has only one.
+        let work = Box::pin(work);
+        holding(
+            self.store.as_ref(),
+            &hand.claim,
+            lease,
+            &hand.cancelled,
+            work,
+        )
+        .await
+    }
+
+    async fn defer(&self, hand: &Hand, row: Linkage, reason: String) {
+        let after = plan::deferred(row.clone(), reason, hand.now(), (self.options.jitter)());
+        self.save(hand, &row, after, DurableStep::PollCommitted)
+            .await;
+    }
+
+    async fn try_save(
+        &self,
+        hand: &Hand,
+        expect: Phase,
+        before: &Linkage,
+        after: Linkage,
+        step: DurableStep,
+    ) -> Option<Written> {
+        let write = Write::new(hand.claim.clone(), expect, after);
+        self.commit(hand, before, write, step).await
+    }
+
+    /// Writes the end of a step. When the host cancelled meanwhile, that is all there is.
+    async fn save(&self, hand: &Hand, before: &Linkage, after: Linkage, step: DurableStep) {
+        let written = self.try_save(hand, before.phase, before, after, step).await;
+        if matches!(written, Some(Written::Overtaken(_) | Written::RemoteTaken)) {
+            self.release(hand).await;
+        }
+    }
+
+    /// Writes, again and again within the lease; `None` when the store took nothing.
+    async fn commit(
+        &self,
+        hand: &Hand,
+        before: &Linkage,
+        write: Write,
+        step: DurableStep,
+    ) -> Option<Written> {
+        let deadline = Instant::now() + self.options.lease;
+        let written = loop {
+            match self.store.write(write.clone()).await {
+                Ok(written) => break written,
+                Err(error) if error.is_retryable() && Instant::now() < deadline => {
+                    tracing::warn!(%error, "a step could not be written, trying again");
+                    tokio::time::sleep(WRITE_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a step could not be written");
+                    if matches!(error, StoreError::Constraint { .. }) {
+                        self.release(hand).await;
+                    }
+                    return None;
+                }
+            }
+        };
+        match &written {
+            Written::Applied => {
+                log::transition(before, &write.row);
+                self.signals.changed(&write.row);
+                self.reached(step, &write.row);
+            }
+            Written::Stale => {
+                event!(warn, "a step came too late and changed nothing", before);
+            }
+            Written::Overtaken(_) | Written::RemoteTaken => {}
+        }
+        Some(written)
+    }
+
+    async fn release(&self, hand: &Hand) {
+        if let Err(error) = self.store.release(hand.claim.clone()).await {
+            tracing::warn!(%error, "a lease could not be given back; it runs out by itself");
+        }
+    }
+
+    fn reached(&self, step: DurableStep, row: &Linkage) {
+        if let Some(checkpoint) = &self.options.checkpoint {
+            checkpoint.reached(step, &row.action);
+        }
+    }
+}
+
+/// Waits for this process' own news that an action was cancelled.
+async fn cancelled_here(news: &mut broadcast::Receiver<Update>, action: &ActionId) {
+    loop {
+        match news.recv().await {
+            Ok(update) if update.action == *action && update.phase == Phase::Cancelled => return,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+            // What was missed is seen when the lease is prolonged.
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+        }
+    }
+}
+
+/// Remote work that goes on, and that nobody here will see the end of.
+fn unwatched(row: &Linkage, reason: &'static str) {
+    event!(
+        error,
+        "remote work may go on unwatched",
+        row,
+        reason = reason
+    );
+}
+
+/// Between two attempts to write.
+const WRITE_PAUSE: Duration = Duration::from_millis(200);

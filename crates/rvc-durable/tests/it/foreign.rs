@@ -1,0 +1,232 @@
+//! A host that keeps its runs and actions elsewhere.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::BoxFuture;
+use rvc_durable::plan::RunState;
+use rvc_durable::{
+    ActionId, ActionState, Delivery, DurableStep, ForeignHost, HostError, OwnerId, Phase,
+    Registration, RegistrationId, RunId, SupervisorOptions,
+};
+use serde_json::json;
+
+use crate::peer::{Call, Reply};
+use crate::world::{CrashAt, World, id, pass, registration, submission};
+
+#[derive(Default)]
+struct Inner {
+    cancelled: bool,
+    revoked: bool,
+    away: bool,
+    delivered: HashMap<ActionId, Delivery>,
+    deliveries: usize,
+    finished: HashMap<ActionId, ActionState>,
+}
+
+#[derive(Clone, Default)]
+struct Host(Arc<Mutex<Inner>>);
+
+impl Host {
+    /// How many deliveries there were, and what became of an action.
+    fn told(&self, action: &str) -> (usize, Option<ActionState>) {
+        let inner = self.0.lock().unwrap();
+        (inner.deliveries, inner.finished.get(&id(action)).copied())
+    }
+
+    fn answer<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce(&mut Inner) -> T,
+    ) -> BoxFuture<'_, Result<T, HostError>> {
+        let mut inner = self.0.lock().unwrap();
+        let answer = if inner.away {
+            Err(HostError {
+                reason: "away".into(),
+            })
+        } else {
+            Ok(answer(&mut inner))
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+impl ForeignHost for Host {
+    fn run_state(&self, _: RunId) -> BoxFuture<'_, Result<RunState, HostError>> {
+        self.answer(|inner| {
+            if inner.cancelled {
+                RunState::Cancelled
+            } else {
+                RunState::Active
+            }
+        })
+    }
+
+    fn was_delivered(&self, action: ActionId) -> BoxFuture<'_, Result<bool, HostError>> {
+        self.answer(|inner| inner.delivered.contains_key(&action))
+    }
+
+    fn deliver(&self, delivery: Delivery) -> BoxFuture<'_, Result<(), HostError>> {
+        self.answer(|inner| {
+            inner.deliveries += 1;
+            inner.delivered.insert(delivery.action.clone(), delivery);
+        })
+    }
+
+    fn finish(&self, action: ActionId, state: ActionState) -> BoxFuture<'_, Result<(), HostError>> {
+        self.answer(|inner| {
+            inner.finished.entry(action).or_insert(state);
+        })
+    }
+
+    fn authorise(
+        &self,
+        _: RegistrationId,
+        _: OwnerId,
+    ) -> BoxFuture<'_, Result<Option<Registration>, HostError>> {
+        self.answer(|inner| (!inner.revoked).then(registration))
+    }
+}
+
+fn script(call: &Call) -> Reply {
+    match (call.method.as_str(), call.nth) {
+        ("tools/call", _) => Reply::handle("t-1"),
+        ("tasks/get", 1 | 2) => Reply::state("t-1", "working", &json!({})),
+        ("tasks/get", _) => Reply::completed("t-1", "there"),
+        _ => Reply::acknowledged(),
+    }
+}
+
+fn options(host: &Host) -> SupervisorOptions {
+    SupervisorOptions::new().host(Arc::new(host.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_is_delivered_once_and_the_action_is_finished() {
+    let world = World::new(script).await;
+    let host = Host::default();
+    let process = world.process_with(options(&host));
+    process
+        .submit(submission("a").tool_call_id("c-1"))
+        .await
+        .unwrap();
+
+    process.idle().await.unwrap();
+
+    let inner = host.0.lock().unwrap();
+    assert_eq!(inner.deliveries, 1);
+    let delivery = &inner.delivered[&id("a")];
+    assert_eq!(delivery.tool_call_id.as_deref(), Some("c-1"));
+    assert_eq!(delivery.outcome.result.as_ref().unwrap().text, "there");
+    assert_eq!(inner.finished[&id("a")], ActionState::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_around_the_delivery_repeats_nothing_that_the_host_has() {
+    for step in [
+        DurableStep::OutcomeCommitted,
+        DurableStep::Delivered,
+        DurableStep::DeliveryCommitted,
+    ] {
+        let world = World::new(script).await;
+        let host = Host::default();
+        let crash = Arc::new(CrashAt::new(step));
+        let first = world.process_with(options(&host).checkpoint(crash.clone()));
+        first.submit(submission("a")).await.unwrap();
+        crash.wait().await;
+        drop(first);
+
+        let second = world.process_with(options(&host));
+        second.idle().await.unwrap();
+
+        let (deliveries, finished) = host.told("a");
+        assert_eq!(deliveries, 1, "{step}");
+        assert_eq!(finished, Some(ActionState::Completed), "{step}");
+        assert_eq!(world.row("a").await.phase, Phase::Completed, "{step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_waits_for_a_host_that_is_away() {
+    let world = World::new(script).await;
+    let host = Host::default();
+    let crash = Arc::new(CrashAt::new(DurableStep::OutcomeCommitted));
+    let first = world.process_with(options(&host).checkpoint(crash.clone()));
+    first.submit(submission("a")).await.unwrap();
+    crash.wait().await;
+    drop(first);
+    host.0.lock().unwrap().away = true;
+    let second = world.process_with(options(&host));
+    pass(600).await;
+    assert_eq!(world.row("a").await.phase, Phase::Accepted);
+
+    host.0.lock().unwrap().away = false;
+    second.idle().await.unwrap();
+
+    assert_eq!(world.row("a").await.phase, Phase::Completed);
+    assert_eq!(host.0.lock().unwrap().deliveries, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_the_host_cancelled_gets_no_result_and_its_task_is_cancelled() {
+    let world = World::new(|call| match call.method.as_str() {
+        "tools/call" => Reply::handle("t-1"),
+        "tasks/get" if call.nth > 5 => Reply::state("t-1", "cancelled", &json!({})),
+        "tasks/get" => Reply::state("t-1", "working", &json!({})),
+        _ => Reply::acknowledged(),
+    })
+    .await;
+    let host = Host::default();
+    let process = world.process_with(options(&host));
+    process.submit(submission("a")).await.unwrap();
+    pass(2).await;
+
+    host.0.lock().unwrap().cancelled = true;
+    process.idle().await.unwrap();
+
+    assert_eq!(world.row("a").await.phase, Phase::Cancelled);
+    assert_eq!(world.peer.count("tasks/cancel"), 1);
+    assert_eq!(host.0.lock().unwrap().deliveries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_between_the_outcome_and_its_delivery_suppresses_it() {
+    let world = World::new(script).await;
+    let host = Host::default();
+    let crash = Arc::new(CrashAt::new(DurableStep::OutcomeCommitted));
+    let first = world.process_with(options(&host).checkpoint(crash.clone()));
+    first.submit(submission("a")).await.unwrap();
+    crash.wait().await;
+    drop(first);
+    host.0.lock().unwrap().cancelled = true;
+
+    let second = world.process_with(options(&host));
+    second.idle().await.unwrap();
+
+    let row = world.row("a").await;
+    assert_eq!(row.phase, Phase::Cancelled);
+    assert_eq!(row.outcome.unwrap().result, None);
+    assert_eq!(host.0.lock().unwrap().deliveries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_who_lost_the_registration_gets_a_failure_and_nothing_is_sent() {
+    let world = World::new(script).await;
+    let host = Host::default();
+    let process = world.process_with(options(&host));
+    process.submit(submission("a")).await.unwrap();
+    pass(1).await;
+    let polls = world.peer.count("tasks/get");
+
+    host.0.lock().unwrap().revoked = true;
+    process.idle().await.unwrap();
+
+    assert_eq!(world.peer.count("tasks/get"), polls);
+    assert_eq!(world.peer.count("tasks/cancel"), 0);
+    let inner = host.0.lock().unwrap();
+    assert_eq!(inner.finished[&id("a")], ActionState::Failed);
+    let outcome = &inner.delivered[&id("a")].outcome;
+    assert_eq!(
+        outcome.error_code.as_ref().unwrap().as_str(),
+        "REGISTRATION_REVOKED"
+    );
+}

@@ -1,0 +1,323 @@
+//! Servers that lie, over real HTTP. On real time, with short limits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rvc_durable::plan::Settings;
+use rvc_durable::remote::HttpDialer;
+use rvc_durable::store::{SqliteOptions, SqliteStore};
+use rvc_durable::{
+    Durable, ErrorCode, Outcome, OwnerId, Phase, Registration, StartPolicy, SupervisorOptions,
+    TransportKind,
+};
+use serde_json::{Value, json};
+use tokio_rustls::{TlsAcceptor, rustls};
+
+use crate::http_peer::{Http, HttpPeer};
+use crate::world::{id, robot, submission};
+
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.request_timeout = Duration::from_millis(500);
+    settings.start_timeout = Duration::from_millis(500);
+    settings.max_start_time = Duration::from_secs(2);
+    settings.min_poll_interval = Duration::from_millis(5);
+    settings.max_poll_interval = Duration::from_millis(20);
+    settings.max_result_bytes = 1 << 20;
+    settings
+}
+
+async fn durable(url: &str) -> Durable {
+    let dialer = HttpDialer::builder().max_result_bytes(1 << 20);
+    durable_over(url, dialer.build().unwrap()).await
+}
+
+async fn durable_over(url: &str, dialer: HttpDialer) -> Durable {
+    let store: SqliteStore = SqliteOptions::memory().open().unwrap();
+    let options = SupervisorOptions::new()
+        .settings(settings())
+        .tick(Duration::from_millis(50));
+    let durable = Durable::new(store, dialer, options);
+    durable
+        .put_registration(Registration {
+            id: robot(),
+            owner: OwnerId::local(),
+            endpoint: url.parse().unwrap(),
+            transport: TransportKind::StreamableHttp,
+            enabled: true,
+        })
+        .await
+        .unwrap();
+    durable.supervise();
+    durable
+}
+
+async fn run(url: &str, policy: StartPolicy) -> Outcome {
+    let durable = durable(url).await;
+    durable
+        .submit(submission("a").policy(policy))
+        .await
+        .unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(30), durable.outcome(&id("a")))
+        .await
+        .unwrap()
+        .unwrap();
+    durable.close().await;
+    outcome
+}
+
+fn code(outcome: &Outcome) -> &str {
+    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
+}
+
+fn handle() -> Http {
+    Http::Json(state("working", &json!({"resultType": "task"})))
+}
+
+fn state(status: &str, with: &Value) -> Value {
+    let mut state = json!({"resultType": "complete", "taskId": "t-1", "status": status,
+        "createdAt": "t0", "lastUpdatedAt": "t0", "ttlMs": null, "pollIntervalMs": 5});
+    for (key, value) in with.as_object().unwrap() {
+        state[key] = value.clone();
+    }
+    state
+}
+
+fn done(text: &str) -> Value {
+    let result = json!({"content": [{"type": "text", "text": text}]});
+    state("completed", &json!({"result": result}))
+}
+
+#[tokio::test]
+async fn a_task_is_followed_over_http_with_json_and_with_sse() {
+    for sse in [false, true] {
+        let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+            ("tools/call", _) => handle(),
+            ("tasks/get", 1) => Http::Json(state("working", &json!({}))),
+            ("tasks/get", _) if sse => Http::Sse(vec![done("there")]),
+            _ => Http::Json(done("there")),
+        })
+        .await;
+
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+        assert_eq!(outcome.result.unwrap().text, "there");
+        assert_eq!(peer.count("tools/call"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_after_the_server_executed_starts_nothing_twice() {
+    let elsewhere = HttpPeer::new(|_, _, _| Http::Json(json!({"content": []}))).await;
+    for status in [
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+        "302 Found",
+    ] {
+        let to = elsewhere.url.clone();
+        let peer =
+            HttpPeer::new(move |_, _, _| Http::Status(status, vec![("location", to.clone())]))
+                .await;
+
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+        assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN", "{status}");
+        assert_eq!(peer.count("tools/call"), 1, "{status}");
+    }
+    assert_eq!(elsewhere.count("tools/call"), 0, "no redirect is followed");
+}
+
+#[tokio::test]
+async fn a_start_is_not_posted_again_after_a_404_or_a_5xx() {
+    for status in [
+        "404 Not Found",
+        "500 Internal Server Error",
+        "503 Service Unavailable",
+        "429 Too Many Requests",
+    ] {
+        let peer = HttpPeer::new(move |_, _, _| Http::Status(status, vec![])).await;
+
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+        assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN", "{status}");
+        assert_eq!(peer.count("tools/call"), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_an_unknown_start_and_is_repeated_where_that_is_allowed() {
+    let script = |_: &str, _: &Value, nth: usize| match nth {
+        1 => Http::HangUp,
+        _ => Http::Json(json!({"content": [{"type": "text", "text": "there"}]})),
+    };
+    let peer = HttpPeer::new(script).await;
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+    assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
+    assert_eq!(peer.count("tools/call"), 1);
+
+    let peer = HttpPeer::new(script).await;
+    let outcome = run(&peer.url, StartPolicy::ServerDedup).await;
+    assert_eq!(outcome.phase, Phase::Completed);
+    assert_eq!(peer.count("tools/call"), 2);
+}
+
+#[tokio::test]
+async fn a_refused_connection_sends_nothing_and_is_tried_again() {
+    // A port that nobody listens on.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    let durable = durable(&url).await;
+    durable.submit(submission("a")).await.unwrap();
+
+    let row = loop {
+        let row = durable.action(&id("a")).await.unwrap().unwrap();
+        if row.trouble.errors >= 2 {
+            break row;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+
+    assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
+    durable.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_went_away_before_the_start_got_no_start_and_it_is_tried_again() {
+    // The handshake is answered, and then nobody listens any more: proven unsent.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        crate::http_peer::answer_discovery_and_close(stream).await;
+    });
+    let durable = durable(&url).await;
+    durable.submit(submission("a")).await.unwrap();
+
+    let row = loop {
+        let row = durable.action(&id("a")).await.unwrap().unwrap();
+        if row.trouble.errors >= 2 || row.outcome.is_some() {
+            break row;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+
+    assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
+    durable.close().await;
+}
+
+#[tokio::test]
+async fn an_endless_stream_ends_at_the_timeout() {
+    let peer = HttpPeer::new(|_, _, _| Http::EndlessSse).await;
+    let begun = Instant::now();
+
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+    assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_result_of_100_mib_is_refused_without_reading_it_all() {
+    for huge in [Http::Huge(100 << 20), Http::HugeSse(100 << 20)] {
+        let at_a_poll = huge.clone();
+        let peer = HttpPeer::new(move |method, _, _| match method {
+            "tools/call" => handle(),
+            _ => at_a_poll.clone(),
+        })
+        .await;
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+        assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+
+        let peer = HttpPeer::new(move |_, _, _| huge.clone()).await;
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+        assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
+    let made = rcgen::generate_simple_self_signed(vec!["another.example".to_owned()]).unwrap();
+    let matching = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    for (certified, trusted, works) in [
+        (&made, true, false),
+        (&matching, false, false),
+        (&matching, true, true),
+    ] {
+        let key = rustls_pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key.unwrap())
+            .unwrap();
+        let script = |_: &str, _: &Value, _| Http::Json(json!({"content": []}));
+        let peer = HttpPeer::over(Some(TlsAcceptor::from(Arc::new(server))), script).await;
+        let mut dialer = HttpDialer::builder();
+        if trusted {
+            dialer = dialer
+                .root_certificates(certified.cert.pem().as_bytes())
+                .unwrap();
+        }
+        let durable = durable_over(&peer.url, dialer.build().unwrap()).await;
+        durable.submit(submission("a")).await.unwrap();
+
+        let row = loop {
+            let row = durable.action(&id("a")).await.unwrap().unwrap();
+            if row.trouble.errors >= 2 || row.outcome.is_some() {
+                break row;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+
+        if works {
+            assert_eq!(row.phase, Phase::Completed);
+        } else {
+            assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
+            let last = row.trouble.last.unwrap();
+            assert!(last.contains("certificate"), "{last}");
+            assert_eq!(peer.count("tools/call"), 0);
+        }
+        durable.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_429_with_retry_after_is_respected_when_polling() {
+    let peer = HttpPeer::new(|method, _, nth| match (method, nth) {
+        ("tools/call", _) => handle(),
+        ("tasks/get", 1) => {
+            Http::Status("429 Too Many Requests", vec![("retry-after", "1".into())])
+        }
+        _ => Http::Json(done("there")),
+    })
+    .await;
+    let begun = Instant::now();
+
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+    assert_eq!(outcome.phase, Phase::Completed);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!(peer.count("tasks/get"), 2);
+}
+
+#[tokio::test]
+async fn another_tasks_id_in_the_answer_gives_no_foreign_result() {
+    let peer = HttpPeer::new(|method, _, _| match method {
+        "tools/call" => handle(),
+        "tasks/get" => {
+            let mut foreign = done("foreign");
+            foreign["taskId"] = "t-2".into();
+            Http::Json(foreign)
+        }
+        _ => Http::Json(json!({"resultType": "complete"})),
+    })
+    .await;
+
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+    assert_eq!(code(&outcome), "REMOTE_PROTOCOL_ERROR");
+    assert_eq!(outcome.result, None);
+}

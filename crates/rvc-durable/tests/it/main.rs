@@ -1,0 +1,19 @@
+//! Black-box tests of the caller's side.
+#![allow(clippy::unwrap_used)]
+
+mod contract;
+mod crashes;
+mod faulty;
+mod foreign;
+mod hostile;
+mod http_peer;
+mod limits;
+mod observability;
+mod paused_worker;
+mod peer;
+mod rmcp_server;
+mod scale;
+mod sdk_audit;
+mod section_26;
+mod simulation;
+mod world;

@@ -1,0 +1,192 @@
+//! What an operator sees.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use rvc_durable::DurableStep;
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+use crate::peer::Reply;
+use crate::world::{World, id, pass, submission};
+
+type Fields = BTreeMap<String, String>;
+
+/// Collects events by message.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(String, tracing::Level, Fields)>>>);
+
+struct Reader<'a>(&'a mut Fields);
+
+impl Visit for Reader<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.insert(field.name().into(), format!("{value:?}"));
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Log {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut fields = Fields::new();
+        event.record(&mut Reader(&mut fields));
+        let message = fields.remove("message").unwrap_or_default();
+        self.0
+            .lock()
+            .unwrap()
+            .push((message, *event.metadata().level(), fields));
+    }
+}
+
+impl Log {
+    /// The named events, in order.
+    fn names(&self) -> Vec<String> {
+        let log = self.0.lock().unwrap();
+        let names = log.iter().map(|(message, ..)| message.clone());
+        names.filter(|name| name.starts_with("MCP_TASK_")).collect()
+    }
+
+    fn fields(&self, name: &str) -> Fields {
+        let log = self.0.lock().unwrap();
+        let found = log.iter().find(|(message, ..)| message == name);
+        found.unwrap_or_else(|| panic!("no {name}")).2.clone()
+    }
+
+    fn everything_from_info_up(&self) -> String {
+        let log = self.0.lock().unwrap();
+        let shown = log
+            .iter()
+            .filter(|(_, level, _)| *level <= tracing::Level::INFO);
+        shown
+            .map(|(message, _, fields)| format!("{message} {fields:?}\n"))
+            .collect::<Vec<_>>()
+            .concat()
+    }
+}
+
+const ID: &str = "a-secret-task-id";
+
+#[tokio::test(start_paused = true)]
+async fn each_event_of_a_life_has_its_name_and_all_its_fields_and_no_remote_id() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let world = World::new(|call| match (call.method.as_str(), call.nth) {
+        ("tools/call", _) => Reply::handle(ID),
+        ("tasks/get", n) if n < 4 => Reply::state(ID, "working", &json!({})),
+        _ => Reply::completed(ID, "there"),
+    })
+    .await;
+    let submission = submission("a").tool_call_id("call-7").provider("acme");
+    let (first, crash) = world.crashing_at(DurableStep::PollAnswered);
+    first.submit(submission).await.unwrap();
+    crash.wait().await;
+    drop(first);
+
+    let second = world.process();
+    second.outcome(&id("a")).await.unwrap();
+
+    assert_eq!(
+        log.names(),
+        [
+            "MCP_TASK_CREATED",
+            "MCP_TASK_WORKING",
+            "MCP_TASK_RECOVERED",
+            "MCP_TASK_COMPLETED"
+        ]
+    );
+    for name in log.names() {
+        let fields = log.fields(&name);
+        for (field, value) in [
+            ("run_id", "a"),
+            ("action_id", "a"),
+            ("registration_id", "robot"),
+            ("tool_call_id", "call-7"),
+            ("provider_name", "acme"),
+        ] {
+            assert_eq!(fields[field], value, "{name}");
+        }
+        assert_eq!(fields["remote_task_id"].len(), 12, "{name}");
+    }
+    let shown = log.everything_from_info_up();
+    assert!(!shown.contains(ID), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_expiry_input_and_failure_have_names_of_their_own() {
+    let requests = json!({"inputRequests": {"k": {"method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}});
+    for (reply, expected) in [
+        (Reply::unknown_task(), "MCP_TASK_FAILED"),
+        (
+            Reply::state(ID, "cancelled", &json!({})),
+            "MCP_TASK_CANCELLED",
+        ),
+        (
+            Reply::state(ID, "input_required", &requests),
+            "MCP_TASK_INPUT_REQUIRED",
+        ),
+    ] {
+        let log = Log::default();
+        let _guard =
+            tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+        let world = World::new(move |call| match call.method.as_str() {
+            "tools/call" => Reply::handle(ID),
+            "tasks/get" => reply.clone(),
+            _ => Reply::acknowledged(),
+        })
+        .await;
+        let process = world.process();
+        let submission = submission("a").input(rvc_durable::InputHandling::Surface);
+        process.submit(submission).await.unwrap();
+        pass(30).await;
+        assert!(
+            log.names().contains(&expected.to_owned()),
+            "{:?}",
+            log.names()
+        );
+
+        process.cancel_action(&id("a")).await.unwrap();
+        pass(5).await;
+
+        if expected == "MCP_TASK_INPUT_REQUIRED" {
+            let names = log.names();
+            assert!(
+                names.contains(&"MCP_TASK_CANCELLED".to_owned()),
+                "{names:?}"
+            );
+            assert!(
+                names.contains(&"MCP_TASK_CANCEL_REQUESTED".to_owned()),
+                "{names:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn remote_work_that_nobody_will_watch_is_an_error() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let world = World::new(|call| match call.method.as_str() {
+        "tools/call" => Reply::handle(ID),
+        _ => Reply::state(ID, "working", &json!({})),
+    })
+    .await;
+    let process = world.process();
+    process.submit(submission("a")).await.unwrap();
+    pass(2).await;
+
+    process
+        .enable_registration(&crate::world::robot(), false)
+        .await
+        .unwrap();
+    process.idle().await.unwrap();
+
+    let fields = log.fields("remote work may go on unwatched");
+    assert_eq!(fields["action_id"], "a");
+    assert_eq!(fields["remote_task_id"].len(), 12);
+}
