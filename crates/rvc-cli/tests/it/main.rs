@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod demo;
+mod durable;
 mod event_check;
 mod help;
 mod listen;
+mod robot;
 mod rvc;
 mod sign;
 mod verify;
