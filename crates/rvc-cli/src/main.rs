@@ -8,6 +8,8 @@
 
 mod cli;
 mod command;
+#[cfg(feature = "crash-points")]
+mod crash_point;
 mod database;
 mod duration;
 mod input;

@@ -41,6 +41,8 @@ impl Supervision {
         let options = SupervisorOptions::new()
             .settings(settings)
             .lease(self.lease);
+        #[cfg(feature = "crash-points")]
+        let options = crate::crash_point::added(options)?;
         Ok(options)
     }
 }

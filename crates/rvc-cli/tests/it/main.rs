@@ -6,6 +6,8 @@ mod demo;
 mod durable;
 mod event_check;
 mod help;
+#[cfg(feature = "crash-points")]
+mod kill;
 mod listen;
 mod robot;
 mod rvc;
