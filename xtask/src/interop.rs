@@ -45,14 +45,14 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
 
 fn missing_python(workspace: &Workspace) -> Option<String> {
     let sh = &workspace.sh;
-    let check = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
+    let check = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))";
     let found = cmd!(sh, "python3 -c {check}")
         .quiet()
         .ignore_stderr()
         .run()
         .is_ok();
     (!found).then(|| {
-        "python3 (3.10 or newer) with venv is missing: `apt-get install python3-venv`".to_owned()
+        "python3 (3.11 or newer) with venv is missing: `apt-get install python3-venv`".to_owned()
     })
 }
 

@@ -1,10 +1,11 @@
-//! Links the programs that must do without std and without an allocation, and
-//! proves on the way that this check can fail.
+//! Links the programs that must do without std, or without an allocation too,
+//! and proves on the way that this check can fail.
 //!
 //! A program under `crates/<crate>/no-std` links only while its crate needs
-//! neither. Its features `plant-std` and `plant-alloc` each plant one fault, and
-//! with it the program must no longer build, for the reason named here: a check
-//! that fails for another reason proves nothing.
+//! neither. Its features `plant-std` and `plant-alloc` (where it must not
+//! allocate) each plant one fault, and with it the program must no longer build,
+//! for the reason named here: a check that fails for another reason proves
+//! nothing.
 
 use std::path::Path;
 use std::process::Output;
@@ -32,7 +33,14 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
             .cargo(["run", "--release"])
             .args(location(workspace, &program));
         sound.run()?;
-        for (feature, reason) in PLANTED {
+        let manifest = std::fs::read_to_string(program.join("Cargo.toml"))?;
+        let planted = planted(&manifest);
+        ensure!(
+            !planted.is_empty(),
+            "{} has no fault to plant",
+            program.display()
+        );
+        for (feature, reason) in planted {
             let faulty = workspace
                 .cargo(["build", "--release", "--features", feature])
                 .args(location(workspace, &program))
@@ -42,6 +50,15 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
         }
     }
     Ok(Outcome::passed())
+}
+
+/// The faults that a program's manifest has features for.
+fn planted(manifest: &str) -> Vec<(&'static str, &'static str)> {
+    PLANTED
+        .iter()
+        .copied()
+        .filter(|(feature, _)| manifest.contains(&format!("\n{feature} = ")))
+        .collect()
 }
 
 fn location(workspace: &Workspace, program: &Path) -> [std::ffi::OsString; 4] {
@@ -73,7 +90,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::{ExitStatus, Output};
 
-    use super::verdict;
+    use super::{planted, verdict};
 
     fn build(code: i32, said: &str) -> Output {
         Output {
@@ -81,6 +98,25 @@ mod tests {
             stdout: Vec::new(),
             stderr: said.as_bytes().to_vec(),
         }
+    }
+
+    #[test]
+    fn the_faults_are_those_that_a_manifest_has_features_for() {
+        let names = |manifest| {
+            planted(manifest)
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+        };
+
+        assert_eq!(
+            names("[features]\nplant-std = []\nplant-alloc = []\n"),
+            ["plant-std", "plant-alloc"]
+        );
+        assert_eq!(
+            names("# no plant-alloc = here\n[features]\nplant-std = [\"x/std\"]\n"),
+            ["plant-std"]
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use hyper::Request;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rvc_poster::{Endpoint, EventPoster, OutgoingEvent, QueueLimits};
-use rvc_sign::Secret;
+use rvc_sign::{SERVER_HEADER, SIGNATURE_HEADER, Secret, SignedHeaders, TIMESTAMP_HEADER};
 use rvc_wire::{EventId, EventType, Seq, TaskEvent, Timestamp};
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -47,7 +47,7 @@ fn delivery(name: &'static str, streams: u32) -> anyhow::Result<Measurement> {
         limit,
         unit: "events/s",
         conditions: format!(
-            "limit: {streams} bare hyper conn::http1 loops, same bytes, not signed; one thread \
+            "limit: {streams} bare hyper conn::http1 loops that sign the same bytes; one thread \
              here, the receiver in another process; {}",
             placement::stated()
         ),
@@ -111,10 +111,15 @@ async fn post_in_order(addr: SocketAddr, bodies: Vec<Bytes>) -> anyhow::Result<(
     stream.set_nodelay(true)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let driver = tokio::spawn(connection);
+    let secret = Secret::new(b"bench")?;
     for body in bodies {
+        let signed = SignedHeaders::new(&secret, 1_765_532_000, &body);
         let request = Request::post("/api/agent/events")
             .header("host", "localhost")
             .header("content-type", "application/json")
+            .header(SERVER_HEADER, "bench")
+            .header(TIMESTAMP_HEADER, signed.timestamp())
+            .header(SIGNATURE_HEADER, signed.signature())
             .body(Full::new(body))?;
         sender.ready().await?;
         let response = sender.send_request(request).await?;
@@ -136,7 +141,7 @@ fn event(task: u32, n: u32) -> TaskEvent {
     id[4..8].copy_from_slice(&n.to_be_bytes());
     let payload = json!({
         "eta_s": 22.4, "distance_m": 14.1, "percent": 60, "n": n,
-        "pose": { "x": 12.345_678, "y": -3.210_987, "yaw": 1.570_796 },
+        "pose": { "x": 12.345_678, "y": -3.210_987, "yaw": 0.785_2 },
         "path": "x".repeat(256),
     });
     TaskEvent {

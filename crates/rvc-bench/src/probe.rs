@@ -137,6 +137,6 @@ async fn percent_of_a_core() -> anyhow::Result<f64> {
     let before = cpu_time()?;
     let start = Instant::now();
     tokio::time::sleep(MEASURED).await;
-    let used = cpu_time()? - before;
+    let used = cpu_time()?.saturating_sub(before);
     Ok(100.0 * used.as_secs_f64() / start.elapsed().as_secs_f64())
 }

@@ -355,6 +355,8 @@ impl Durable {
                 return Ok(());
             }
             let _ = tokio::time::timeout(self.shared.options.tick, updates.recv()).await;
+            // Much may happen at once; counting rows after each of it would not end.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
@@ -424,7 +426,7 @@ impl Durable {
 
     /// Stops claiming, finishes the steps in hand, gives leases back and closes connections.
     ///
-    /// A step is bounded by its timeouts; a start may take as long as `start_timeout`. What
+    /// A step is bounded by its timeouts; a start may take as long as `max_start_time`. What
     /// must end sooner may be dropped or killed: that is what leases are for.
     ///
     /// # Cancel safety
@@ -463,7 +465,7 @@ impl Durable {
     async fn cancelled(&self, action: &ActionId) {
         if let Ok(Some(row)) = self.shared.store.row(action.clone()).await {
             log::event!(info, "MCP_TASK_CANCELLED", &row, error_code = "CANCELLED");
-            self.shared.signals.changed(&row);
+            self.shared.signals.changed(&row, &row);
         }
         self.shared.signals.wake();
     }

@@ -23,7 +23,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use rvc_wire::Map;
 
-pub use self::claim::{Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, Write, Written};
+pub use self::claim::{
+    Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, Surroundings, Write, Written,
+};
 pub use self::error::StoreError;
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteOptions, SqliteStore};
@@ -32,7 +34,6 @@ use crate::linkage::{HostKind, Linkage, RemoteKind};
 use crate::moment::Moment;
 use crate::name::{ActionId, OwnerId, RegistrationId, RunId};
 use crate::phase::Phase;
-use crate::plan::RunState;
 use crate::registration::Registration;
 use crate::submission::Submission;
 
@@ -131,18 +132,6 @@ pub struct Census {
     pub cancels_unacknowledged: u64,
 }
 
-/// What the store knows for planning a step, read at once.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Surroundings {
-    /// The ledger's run; `None` when it has none by that id.
-    pub run: Option<RunState>,
-    /// The registration, if there is one by that id.
-    pub registration: Option<Registration>,
-    /// Answers of the host that were not sent yet.
-    pub answers: Map,
-}
-
 /// Where linkages are kept. See the [module](self) for what an adapter promises.
 ///
 /// # Cancel safety
@@ -174,9 +163,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives a lease back, with nothing changed.
     fn release(&self, claim: Claim) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// Reads what planning needs besides the row.
-    fn surroundings(&self, action: ActionId) -> BoxFuture<'_, Result<Surroundings, StoreError>>;
 
     /// Reads one row.
     fn row(&self, action: ActionId) -> BoxFuture<'_, Result<Option<Linkage>, StoreError>>;

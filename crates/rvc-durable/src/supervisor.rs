@@ -37,6 +37,7 @@ use crate::store::{Claim, ClaimRequest, Claims, LeaseOwner, SharedStore};
 pub(crate) struct Supervisor {
     stepper: Arc<Stepper>,
     store: SharedStore,
+    remotes: Remotes,
     signals: Signals,
     options: SupervisorOptions,
     owner: LeaseOwner,
@@ -50,10 +51,16 @@ impl Supervisor {
         signals: Signals,
         options: SupervisorOptions,
     ) -> Self {
-        let stepper = Stepper::new(store.clone(), remotes, signals.clone(), options.clone());
+        let stepper = Stepper::new(
+            store.clone(),
+            remotes.clone(),
+            signals.clone(),
+            options.clone(),
+        );
         Self {
             stepper: Arc::new(stepper),
             store,
+            remotes,
             signals,
             options,
             owner: LeaseOwner::draw(),
@@ -122,6 +129,10 @@ impl Supervisor {
             u32::try_from(self.options.max_per_registration).unwrap_or(u32::MAX);
         for registration in self.in_hand.values() {
             *request.in_hand.entry(registration.clone()).or_default() += 1;
+        }
+        // One place in all for a server that does not answer: the others count as taken.
+        for registration in self.remotes.ailing() {
+            *request.in_hand.entry(registration).or_default() += request.per_registration - 1;
         }
         self.store.claim(request).await
     }

@@ -6,16 +6,21 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use rvc_tasks::TaskInfo;
 use serde::Serialize;
 
+use crate::task_server::note_started;
+
 /// The answer of a tool that has started a task: its `TaskInfo` as one text block of JSON.
 ///
-/// Contract decision 26.
+/// Contract decision 26. Behind a [`TaskServer`](crate::TaskServer), a client that declares the
+/// official Tasks extension gets a handle on the task instead.
 #[must_use]
 #[expect(
     clippy::needless_pass_by_value,
     reason = "it is what `TaskManager::start` returns, and the last use of it"
 )]
 pub fn started(info: TaskInfo) -> CallToolResult {
-    json_text(&info)
+    let answer = json_text(&info);
+    note_started(&info, &answer);
+    answer
 }
 
 /// The answer of a tool that refuses what it was asked: `isError: true`, and a text for a model.

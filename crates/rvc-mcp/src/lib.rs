@@ -1,37 +1,60 @@
-//! Serves long-running tasks over MCP, for any rmcp server.
+//! Serves long-running tasks over MCP, for any rmcp server, and to both kinds of client.
 //!
 //! ```text
-//! stdio · streamable HTTP /mcp · HTTP+SSE /sse ─► rmcp ─► your tools ──────► TaskManager ─► events
-//!                                                    └──► get_task, cancel_task, list_tasks ─┘
+//! stdio · streamable HTTP /mcp · HTTP+SSE /sse ─► rmcp ─► TaskServer ─► your tools ─► TaskManager ─► events
+//!                                                    │                                    ▲
+//!                             on the contract alone  ├─► get_task, cancel_task,           │
+//!                                                    │   list_tasks, wait_task ───────────┤
+//!                    of the official Tasks extension └─► tasks/get, tasks/update,         │
+//!                                                        tasks/cancel ────────────────────┘
 //! ```
 //!
-//! A tool starts its task and answers with [`started`] at once. [`task_tools`] adds the three
-//! tools with which a caller polls and cancels. [`serve`] runs the server on the transport that
-//! the environment names, and ends it in order.
+//! A tool starts its task and answers with [`started`] at once. [`task_tools`] adds the tools
+//! with which a caller polls, waits and cancels. [`TaskServer`] adds the official MCP Tasks
+//! extension (`io.modelcontextprotocol/tasks`) in one line. [`serve`] runs the server on the
+//! transport that the environment names, and ends it in order.
 //!
 //! # Examples
 //!
-//! A whole server:
+//! A whole server. Its one tool body serves both surfaces: a client that declares the extension
+//! gets a task handle, sees the progress as `statusMessage`, and is asked what to do about the
+//! door; a deployed brain gets the `TaskInfo` JSON and signed events, and the default answer.
 //!
 //! ```no_run
+//! use std::time::Duration;
+//!
 //! use rmcp::handler::server::tool::ToolRouter;
-//! use rmcp::model::CallToolResult;
+//! use rmcp::model::{CallToolResult, ElicitResult, ElicitationAction, ElicitationSchema};
 //! use rmcp::{ServerHandler, tool, tool_handler, tool_router};
-//! use rvc_mcp::{CallContext, ServeConfig, refused, serve, started, task_tools};
-//! use rvc_tasks::{EventPoster, Map, ServerName, TaskManager, TaskSpec};
+//! use rvc_mcp::{CallContext, ServeConfig, TaskServer, form, refused, serve, started, task_tools};
+//! use rvc_tasks::{EventPoster, ServerName, TaskError, TaskManager, TaskSpec, payload};
 //!
 //! #[derive(Clone)]
-//! struct Waver {
+//! struct Driver {
 //!     manager: TaskManager,
 //!     tools: ToolRouter<Self>,
 //! }
 //!
 //! #[tool_router]
-//! impl Waver {
-//!     #[tool(description = "Starts to wave. Returns a task_id at once.")]
-//!     async fn wave(&self, call: CallContext) -> CallToolResult {
-//!         let spec = TaskSpec::new("wave").log_context(call.into());
-//!         match self.manager.start(spec, async |_task| Ok(Map::new())) {
+//! impl Driver {
+//!     #[tool(description = "Drives to the lab. Returns a task_id at once.")]
+//!     async fn drive(&self, call: CallContext) -> CallToolResult {
+//!         let spec = TaskSpec::new("drive").log_context(call.into());
+//!         let started_task = self.manager.start(spec, async |task| {
+//!             for eta_s in [2, 1, 0] {
+//!                 tokio::time::sleep(Duration::from_secs(1)).await;
+//!                 task.progress(payload! { "eta_s": eta_s })?;
+//!             }
+//!             let wait = ElicitationSchema::builder().required_bool("wait").build_unchecked();
+//!             let go_back = ElicitResult::new(ElicitationAction::Decline);
+//!             let question = form("The door is closed. Wait for it?", wait).or(go_back);
+//!             let answer = task.ask("door", question).await?;
+//!             if answer.action != ElicitationAction::Accept {
+//!                 return Err(TaskError::new("DOOR_CLOSED", "The door to the lab is closed."));
+//!             }
+//!             Ok(payload! { "arrived": true })
+//!         });
+//!         match started_task {
 //!             Ok(info) => started(info),
 //!             Err(error) => refused(&error),
 //!         }
@@ -39,20 +62,41 @@
 //! }
 //!
 //! #[tool_handler(router = self.tools)]
-//! impl ServerHandler for Waver {}
+//! impl ServerHandler for Driver {}
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let server: ServerName = "waver".parse()?;
+//!     let server: ServerName = "driver".parse()?;
 //!     let manager = TaskManager::new(server.clone(), EventPoster::from_env(server)?);
-//!     let waver = Waver {
-//!         tools: Waver::tool_router() + task_tools(manager.clone()),
+//!     let driver = Driver {
+//!         tools: Driver::tool_router() + task_tools(manager.clone()),
 //!         manager: manager.clone(),
 //!     };
-//!     serve(ServeConfig::from_env()?, move || waver.clone(), manager).await?;
+//!     let driver = TaskServer::new(driver, &manager);
+//!     serve(ServeConfig::from_env()?, move || driver.clone(), manager).await?;
 //!     Ok(())
 //! }
 //! ```
+//!
+//! # The official Tasks extension
+//!
+//! | contract | extension |
+//! |---|---|
+//! | `running` | `working`; `input_required` while the body asks ([`TaskContext::ask`](rvc_tasks::TaskContext::ask)) |
+//! | `running`, `cancel_requested` | `working`, and the `statusMessage` says so |
+//! | `succeeded` | `completed`, with the result as structured content and text |
+//! | `failed`, panics too | `completed` with `isError: true`, with the failure as structured content and text |
+//! | `failed` by [`protocol_error`] | `failed`, with the JSON-RPC error |
+//! | `cancelled` | `cancelled`; the `statusMessage` says if the body did not stop |
+//! | progress | `statusMessage`, such as `60 % done, 22 s left`, and `pollIntervalMs` |
+//!
+//! - Per tool ([`ToolTasks`]): whether the extension is required (`-32021` before the tool is
+//!   called), the TTL, the poll interval. [`HandleLimits`] bounds what is kept.
+//! - A handle is no `task_id`, and belongs to a [`Principal`] ([`TaskServer::authority`]).
+//! - A `tools/call` with `_meta["io.rvc/idempotency-key"]` starts its task once: made again, by
+//!   the same principal with the same tool and arguments, it is answered with the task that it
+//!   started, for as long as that is kept. With other arguments it is refused.
+//! - Clients poll. `notifications/tasks` waits for rmcp, whose subscriptions drop the task ids.
 //!
 //! # Guarantees
 //!
@@ -64,6 +108,11 @@
 //!   [`ServeConfig`]. Bodies over 4 MiB are refused with 413.
 //! - A client that does not read its stream cannot make the server grow: a session owes at most
 //!   256 answers, and ends when its queue stands still for a minute.
+//! - A `taskId` is found from before it is announced until the `ttlMs` that was announced last,
+//!   however many tasks have finished since. A running task is never ended by its TTL, which is
+//!   raised instead; one that nobody polled stays readable for a while after its end.
+//! - Without the extension declared, and for everything that is not of the extension, a
+//!   [`TaskServer`] answers exactly as the handler in it.
 //! - A server ends within the manager's own closing time plus ten seconds, whatever its clients
 //!   do. Answers in flight have five of these to go out.
 //! - Standard output carries MCP and nothing else.
@@ -81,15 +130,21 @@ mod access;
 mod answer;
 mod call_context;
 mod config;
+mod form;
 #[cfg(feature = "logging")]
 pub mod logging;
+mod protocol_error;
 mod server;
 mod sse;
 mod streamable;
+mod task_server;
 mod tools;
 
 pub use crate::answer::{refused, started};
 pub use crate::call_context::CallContext;
 pub use crate::config::{ConfigError, ServeConfig, Transport};
+pub use crate::form::form;
+pub use crate::protocol_error::protocol_error;
 pub use crate::server::{ServeError, Server, serve};
+pub use crate::task_server::{Access, AccessKind, HandleLimits, Principal, TaskServer, ToolTasks};
 pub use crate::tools::task_tools;

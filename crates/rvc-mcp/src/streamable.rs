@@ -1,5 +1,7 @@
 //! rmcp's streamable HTTP server, at `/mcp`.
 
+mod task_name;
+
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use self::task_name::{Filled, fill_in};
 use crate::access::AccessPolicy;
 
 /// How long a session that nobody uses is kept for its client to come back.
@@ -86,7 +89,11 @@ impl<H: ServerHandler> Streamable<H> {
             .flatten()
             .map(SessionId::from);
 
-        let response = self.service.handle(request).await;
+        let response = match fill_in(request).await {
+            Filled::Kept(request) => self.service.handle(request).await,
+            Filled::Read(request) => self.service.handle(request).await,
+            Filled::Refused(response) => response,
+        };
 
         let listener = listener
             .filter(|_| response.status() == StatusCode::OK)

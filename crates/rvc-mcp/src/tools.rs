@@ -1,4 +1,6 @@
-//! The three tools that let a caller poll and cancel. Contract section 3.3.
+//! The three tools that let a caller poll and cancel (contract section 3.3), and one to wait.
+
+mod wait;
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,9 +10,10 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use rvc_tasks::{TaskId, TaskManager, TaskState};
 use serde_json::{Value, json};
 
+use self::wait::{wait_task, wait_task_tool};
 use crate::answer::{json_text, refused};
 
-/// `get_task`, `cancel_task` and `list_tasks`, for the router of any handler.
+/// `get_task`, `cancel_task`, `list_tasks` and `wait_task`, for the router of any handler.
 ///
 /// Each answers with one text block of JSON (contract decisions 21 and 26):
 ///
@@ -19,6 +22,7 @@ use crate::answer::{json_text, refused};
 /// | `get_task {task_id}` | the `TaskInfo`, or `{"error": "not_found"}` |
 /// | `cancel_task {task_id}` | `{"task_id", "state", "stopped"}` once the body has stopped or its grace is over, or `{"error": "not_found"}` |
 /// | `list_tasks {states?}` | `{"tasks": [TaskInfo, …]}`, oldest first |
+/// | `wait_task {task_id, timeout_s?}` | the `TaskInfo` at the task's end or after so many seconds (20, at most 25), or `{"error": "not_found"}` |
 ///
 /// Arguments that are wrong are tool results with `isError: true` that say what is right.
 ///
@@ -60,6 +64,7 @@ use crate::answer::{json_text, refused};
 pub fn task_tools<S: Send + Sync + 'static>(manager: TaskManager) -> ToolRouter<S> {
     let get = manager.clone();
     let cancel = manager.clone();
+    let wait = manager.clone();
     ToolRouter::new()
         .with_route(route(get_task_tool(), move |arguments| {
             let manager = get.clone();
@@ -68,6 +73,10 @@ pub fn task_tools<S: Send + Sync + 'static>(manager: TaskManager) -> ToolRouter<
         .with_route(route(cancel_task_tool(), move |arguments| {
             let manager = cancel.clone();
             async move { cancel_task(&manager, &arguments).await }
+        }))
+        .with_route(route(wait_task_tool(), move |arguments| {
+            let manager = wait.clone();
+            async move { wait_task(&manager, &arguments).await }
         }))
         .with_route(route(list_tasks_tool(), move |arguments| {
             let manager = manager.clone();
@@ -249,6 +258,8 @@ enum ArgumentError {
     StateType(&'static str),
     #[error("{0:?} is no state; valid states are {VALID}")]
     State(String),
+    #[error("timeout_s must be a number of seconds from 0 to 25, not {0}")]
+    Timeout(&'static str),
 }
 
 const VALID: &str = "running, succeeded, failed, cancelled";

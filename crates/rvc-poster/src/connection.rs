@@ -8,7 +8,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,6 +17,7 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::unconstrained;
 
 use crate::connector::Transport;
 
@@ -24,7 +25,7 @@ use crate::connector::Transport;
 pub(crate) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None` after the connection has ended.
-    driver: Option<http1::Connection<TokioIo<Watched>, Full<Bytes>>>,
+    driver: Option<Driver>,
     received: Arc<AtomicBool>,
 }
 
@@ -51,20 +52,20 @@ impl Connection {
     }
 
     /// Whether a request can be sent now. Only a hint: the peer may close it at any time.
-    pub(crate) async fn is_ready(&mut self) -> bool {
-        poll_fn(|cx| {
-            self.poll_driver(cx);
-            // One that is still busy, with a request that was answered before its end, is of no
-            // use either.
-            Poll::Ready(matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(()))))
-        })
-        .await
+    pub(crate) fn is_ready(&mut self) -> bool {
+        // Nobody is to be woken: the connection is polled again with the request, which would
+        // otherwise wake its own task once for nothing.
+        let mut cx = Context::from_waker(Waker::noop());
+        poll_driver(&mut self.driver, &mut cx);
+        // One that is still busy, with a request that was answered before its end, is of no use
+        // either.
+        matches!(self.sender.poll_ready(&mut cx), Poll::Ready(Ok(())))
     }
 
     /// Waits until the connection has ended.
     pub(crate) async fn ended(&mut self) {
         poll_fn(|cx| {
-            self.poll_driver(cx);
+            poll_driver(&mut self.driver, cx);
             if self.driver.is_none() {
                 Poll::Ready(())
             } else {
@@ -80,11 +81,15 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, NoAnswer> {
         self.received.store(false, Ordering::Relaxed);
-        let mut answer = pin!(self.sender.try_send_request(request));
+        // The answer comes from the connection, and so from this very task: to be woken for it
+        // would be once too often. Without a budget, for that would have to wake it, too.
+        let mut answer = pin!(unconstrained(self.sender.try_send_request(request)));
         let driver = &mut self.driver;
         poll_fn(|cx| {
             poll_driver(driver, cx);
-            answer.as_mut().poll(cx)
+            answer
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
         })
         .await
         .map_err(|error| NoAnswer {
@@ -104,7 +109,7 @@ impl Connection {
         let mut size = 0;
         while !body.is_end_stream() {
             let frame = poll_fn(|cx| {
-                self.poll_driver(cx);
+                poll_driver(&mut self.driver, cx);
                 Pin::new(&mut body).poll_frame(cx)
             })
             .await;
@@ -121,10 +126,6 @@ impl Connection {
             }
         }
         true
-    }
-
-    fn poll_driver(&mut self, cx: &mut Context<'_>) {
-        poll_driver(&mut self.driver, cx);
     }
 }
 

@@ -9,8 +9,9 @@ use http_body_util::Full;
 use hyper::body::{Body, Bytes, Incoming};
 use rvc_sign::{SERVER_HEADER, SIGNATURE_HEADER, SignedHeaders, TIMESTAMP_HEADER};
 use rvc_wire::ServerName;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
+use crate::alarm::Alarm;
 use crate::connection::Connection;
 use crate::delivery_error::DeliveryError;
 use crate::outbox::Outcome;
@@ -35,6 +36,7 @@ pub(crate) type WallClock = Box<dyn Fn() -> i64 + Send + Sync>;
 pub(crate) struct Courier {
     route: Arc<Route>,
     connection: Option<Connection>,
+    alarm: Alarm,
     /// The last `Date` that was compared with the clock.
     last_date: Option<HeaderValue>,
 }
@@ -44,21 +46,25 @@ impl Courier {
         Self {
             route,
             connection: None,
+            alarm: Alarm::default(),
             last_date: None,
         }
     }
 
-    /// Makes one attempt to deliver an event.
-    pub(crate) async fn deliver(&mut self, event: &OutgoingEvent) -> Outcome {
+    /// Makes one attempt to deliver an event, which begins now.
+    pub(crate) async fn deliver(&mut self, event: &OutgoingEvent, now: Instant) -> Outcome {
         let limit = self.route.attempt_timeout;
-        let deadline = Instant::now() + limit;
+        let deadline = now + limit;
         let mut connection = Opened::Earlier;
-        let result = match timeout_at(deadline, self.exchange(event, &mut connection)).await {
-            Ok(Ok(answer)) => self.conclude(answer, deadline).await,
-            Ok(Err(error)) => Err(error),
-            Err(_) if self.connection.is_some() => Err(DeliveryError::AnswerTimeout(limit)),
-            Err(_) => Err(DeliveryError::ConnectTimeout(limit)),
+        let mut alarm = std::mem::take(&mut self.alarm);
+        let exchange = self.exchange(event, &mut connection);
+        let result = match alarm.before(deadline, exchange).await {
+            Some(Ok(answer)) => self.conclude(answer, deadline, &mut alarm).await,
+            Some(Err(error)) => Err(error),
+            None if self.connection.is_some() => Err(DeliveryError::AnswerTimeout(limit)),
+            None => Err(DeliveryError::ConnectTimeout(limit)),
         };
+        self.alarm = alarm;
         if !matches!(result, Ok(()) | Err(DeliveryError::Refused { .. })) {
             self.connection = None;
         }
@@ -84,7 +90,7 @@ impl Courier {
         opened: &mut Opened,
     ) -> Result<Response<Incoming>, DeliveryError> {
         if let Some(connection) = &mut self.connection {
-            if connection.is_ready().await {
+            if connection.is_ready() {
                 let request = self.route.request(event);
                 match connection.send(request).await {
                     Ok(answer) => return Ok(answer),
@@ -118,6 +124,7 @@ impl Courier {
         &mut self,
         answer: Response<Incoming>,
         deadline: Instant,
+        alarm: &mut Alarm,
     ) -> Result<(), DeliveryError> {
         let status = answer.status();
         let retry_after = self.route.retry_after(answer.headers());
@@ -130,7 +137,7 @@ impl Courier {
         {
             let drain = connection.drain(body, MOST_DRAINED, &mut excerpt);
             let limit = deadline.min(Instant::now() + LONGEST_DRAIN);
-            if timeout_at(limit, drain).await != Ok(true) {
+            if alarm.before(limit, drain).await != Some(true) {
                 self.connection = None;
             }
         }

@@ -126,8 +126,8 @@ impl Engine {
         self: &Arc<Self>,
         place: usize,
         ended: Option<(LineId, &Outcome)>,
+        now: Instant,
     ) -> (Option<Finished>, Next) {
-        let now = Instant::now();
         let mut state = self.state();
         if let Phase::Closed(_) = state.phase {
             return (None, Next::GoHome);

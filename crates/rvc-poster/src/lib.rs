@@ -49,7 +49,8 @@
 //!
 //! - *In order.* Of a task one event at a time is in flight, and the next one waits until it is
 //!   acknowledged, given up or dropped for lack of room. No task waits for another task's event,
-//!   as long as a connection is free: those whose last attempt failed share half of them.
+//!   as long as a connection is free. While the events of some tasks fail, these share half of
+//!   the connections with tasks of which nothing was acknowledged yet.
 //! - *At least once.* An event is sent until a 2xx answers, or for ten minutes from when it came
 //!   to the head of its task's line. It may arrive more often; `event_id` and body are the same
 //!   every time, the signature and its timestamp are those of the attempt.
@@ -70,6 +71,7 @@
 //!
 //! None. TLS is rustls on ring, with the system's root certificates.
 
+mod alarm;
 mod builder;
 mod close_report;
 mod config;

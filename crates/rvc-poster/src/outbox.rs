@@ -102,9 +102,10 @@ impl Outbox {
             if *was_front {
                 let more = !self.queue.is_line_empty(*line);
                 self.schedule.front_shed(*line, more, now);
-                self.forget_excess();
             }
         }
+        // Only now: one push can shed from a line twice, and it must not be forgotten in between.
+        self.forget_excess();
         shed
     }
 
@@ -207,7 +208,7 @@ impl Outbox {
     }
 
     fn forget_excess(&mut self) {
-        if let Some(line) = self.schedule.excess_idle() {
+        while let Some(line) = self.schedule.excess_idle() {
             self.forget(line);
         }
     }

@@ -1,8 +1,8 @@
 //! The events of all tasks, bounded (contract decision 15).
 //!
 //! Invariants:
-//! 1. Every line is in `by_task`; it is in `longest` and `heaviest` exactly while it has events
-//!    that may give way, under their present number and bytes.
+//! 1. Every line is in `by_task`. While there is a ranking, a line is in it exactly while it has
+//!    events that may give way, under their present number and bytes.
 //! 2. After every push the size is within the limits, or nothing is left that may give way.
 
 use std::collections::{BTreeSet, HashMap};
@@ -20,10 +20,17 @@ pub(crate) struct Queue {
     lines: Vec<Option<(TaskId, Line)>>,
     free: Vec<usize>,
     by_task: HashMap<TaskId, LineId>,
-    longest: BTreeSet<(usize, LineId)>,
-    heaviest: BTreeSet<(usize, LineId)>,
+    ranking: Option<Ranking>,
     size: Size,
     ends: Size,
+}
+
+/// Which line gives way next. Kept only while the queue is filling up: as long as events flow it
+/// would cost each of them more than all else here.
+#[derive(Debug, Default)]
+struct Ranking {
+    longest: BTreeSet<(usize, LineId)>,
+    heaviest: BTreeSet<(usize, LineId)>,
 }
 
 /// A line's place in the queue, reused after the line was removed.
@@ -47,8 +54,7 @@ impl Queue {
             lines: Vec::new(),
             free: Vec::new(),
             by_task: HashMap::new(),
-            longest: BTreeSet::new(),
-            heaviest: BTreeSet::new(),
+            ranking: None,
             size: Size::default(),
             ends: Size::default(),
         }
@@ -92,6 +98,9 @@ impl Queue {
             self.ends.add(&event);
         }
         self.change(id, |line| line.push(event));
+        if self.ranking.is_none() && self.is_filled(2) {
+            self.ranking = Some(self.rank());
+        }
         self.shed_to_limits()
     }
 
@@ -106,6 +115,9 @@ impl Queue {
         self.size.subtract(&event);
         if event.event_type().is_end() {
             self.ends.subtract(&event);
+        }
+        if self.ranking.is_some() && !self.is_filled(4) {
+            self.ranking = None;
         }
         Some(event)
     }
@@ -128,27 +140,43 @@ impl Queue {
             .filter(|&(_, events)| events > 0)
     }
 
+    /// Whether one part in so many of a limit is in use.
+    fn is_filled(&self, parts: usize) -> bool {
+        self.size.events >= self.limits.events / parts
+            || self.size.bytes >= self.limits.bytes / parts
+    }
+
+    fn rank(&self) -> Ranking {
+        let mut ranking = Ranking::default();
+        for (index, entry) in self.lines.iter().enumerate() {
+            if let Some((_, line)) = entry {
+                ranking.insert(LineId(index), line.sheddable());
+            }
+        }
+        ranking
+    }
+
     fn shed_to_limits(&mut self) -> Vec<Shed> {
         let others = self.limits.without_room_for_ends();
         let mut shed = Vec::new();
-        loop {
-            let index = if self.size.events > self.limits.events
+        while let Some(ranking) = &self.ranking {
+            let ranks = if self.size.events > self.limits.events
                 || self.size.events - self.ends.events > others.events
             {
-                &self.longest
+                &ranking.longest
             } else if self.size.bytes > self.limits.bytes
                 || self.size.bytes - self.ends.bytes > others.bytes
             {
-                &self.heaviest
+                &ranking.heaviest
             } else {
-                return shed;
+                break;
             };
-            let Some(&(_, id)) = index.last() else {
-                return shed;
+            let Some(&(_, id)) = ranks.last() else {
+                break;
             };
             let (kind, event, was_front) = self
                 .change(id, Line::shed)
-                .expect("a line in the index has an event that may give way");
+                .expect("a ranked line has an event that may give way");
             self.size.subtract(&event);
             shed.push(Shed {
                 line: id,
@@ -157,29 +185,40 @@ impl Queue {
                 was_front,
             });
         }
+        shed
     }
 
-    /// Changes a line and keeps the index in step.
+    /// Changes a line and keeps the ranking in step.
     fn change<T>(&mut self, id: LineId, change: impl FnOnce(&mut Line) -> T) -> T {
         let (_, line) = self.lines[id.0].as_mut().expect("the line exists");
         let before = line.sheddable();
         let result = change(line);
         let after = line.sheddable();
-        if before != after {
-            if before.events > 0 {
-                self.longest.remove(&(before.events, id));
-                self.heaviest.remove(&(before.bytes, id));
-            }
-            if after.events > 0 {
-                self.longest.insert((after.events, id));
-                self.heaviest.insert((after.bytes, id));
-            }
+        if let Some(ranking) = &mut self.ranking
+            && before != after
+        {
+            ranking.remove(id, before);
+            ranking.insert(id, after);
         }
         result
     }
 
     fn line(&self, id: LineId) -> Option<&Line> {
         Some(&self.lines.get(id.0)?.as_ref()?.1)
+    }
+}
+
+impl Ranking {
+    fn insert(&mut self, id: LineId, sheddable: Size) {
+        if sheddable.events > 0 {
+            self.longest.insert((sheddable.events, id));
+            self.heaviest.insert((sheddable.bytes, id));
+        }
+    }
+
+    fn remove(&mut self, id: LineId, sheddable: Size) {
+        self.longest.remove(&(sheddable.events, id));
+        self.heaviest.remove(&(sheddable.bytes, id));
     }
 }
 

@@ -35,21 +35,21 @@ impl Worker {
         let mut courier = Courier::new(self.engine.route().clone());
         let mut ended: Option<Ended> = None;
         loop {
+            let now = Instant::now();
             let outcome = ended.as_ref().map(|it| (it.attempt.line, &it.outcome));
             self.in_flight = None;
-            let (finished, next) = self.engine.next(self.place, outcome);
+            let (finished, next) = self.engine.next(self.place, outcome, now);
             if let (Some(ended), Some(finished)) = (ended.take(), finished) {
-                self.tell(&ended, finished);
+                self.tell(&ended, finished, now);
             }
             match next {
                 Next::Attempt(attempt) => {
                     self.in_flight = Some(attempt.line);
-                    let began = Instant::now();
-                    let outcome = courier.deliver(&attempt.event).await;
+                    let outcome = courier.deliver(&attempt.event, now).await;
                     ended = Some(Ended {
                         attempt,
                         outcome,
-                        took: began.elapsed(),
+                        began: now,
                     });
                 }
                 Next::Rest => {
@@ -79,15 +79,14 @@ impl Worker {
         }
     }
 
-    fn tell(&self, ended: &Ended, finished: Finished) {
+    fn tell(&self, ended: &Ended, finished: Finished, now: Instant) {
         let server = &self.engine.route().server;
+        let took = now.saturating_duration_since(ended.began);
         match (&ended.outcome.result, finished) {
-            (_, Finished::Acknowledged) => {
-                journal::acknowledged(server, &ended.attempt, ended.took);
-            }
+            (_, Finished::Acknowledged) => journal::acknowledged(server, &ended.attempt, took),
             (Err(error), Finished::Retry(at)) => {
-                let retry_in = at.saturating_duration_since(Instant::now());
-                journal::failed(server, &ended.attempt, error, ended.took, retry_in);
+                let retry_in = at.saturating_duration_since(now);
+                journal::failed(server, &ended.attempt, error, took, retry_in);
             }
             (_, Finished::GaveUp(given_up)) => journal::gave_up(server, &given_up),
             (Ok(()), Finished::Retry(_)) => {
@@ -109,7 +108,7 @@ impl Drop for Worker {
 struct Ended {
     attempt: Attempt,
     outcome: Outcome,
-    took: Duration,
+    began: Instant,
 }
 
 /// After this a worker closes its connection and goes.

@@ -20,6 +20,10 @@ impl TaskContext {
         Self { record }
     }
 
+    pub(crate) const fn record(&self) -> &Arc<Record> {
+        &self.record
+    }
+
     /// The task's id.
     #[must_use]
     pub fn task_id(&self) -> &TaskId {

@@ -9,6 +9,7 @@
 //!                          └─► Ok(Map) | Err(TaskError) | panic ─┘
 //!
 //! poll      get, list, wait ─► TaskInfo
+//! ask       question ─► who called answers ─► the body goes on
 //! cancel    seal ─► the body stops, or its grace is over ─► cancelled, stopped: true | false
 //! ```
 //!
@@ -82,6 +83,10 @@
 //! - Each attached trigger fires at most once, unless it carries `"repeat": true`.
 //! - Running tasks are never evicted. The 200 newest finished ones are kept, with at most 64 MiB
 //!   of what they left.
+//! - A question of a body ([`TaskContext::ask`]) reaches its caller only if that can answer; else
+//!   it fails at once, or takes its default. Each key is asked once, and an answer that does not
+//!   fit leaves the question open.
+//! - A [`TaskHandle`] keeps its task readable, whole, past these limits.
 //! - Nothing is persisted: a restart forgets every task, and a poll then finds none.
 //!
 //! # Cancel safety
@@ -94,17 +99,22 @@
 //! - `schema`: JSON Schema of the wire models, so that a tool can take a [`Trigger`] in its arguments.
 //!   `rvc-mcp` turns it on.
 
+mod ask;
+mod call_scope;
 mod clock;
+mod companions;
 mod context;
 mod emit_error;
 mod event_sink;
 mod failures;
+mod handle;
 mod json_size;
 mod lifecycle;
 mod manager;
 mod memory_sink;
 mod payload;
 mod port;
+mod question;
 mod record;
 mod registry;
 mod runner;
@@ -125,12 +135,15 @@ pub use rvc_wire::{
 };
 pub use serde_json::Value;
 
+pub use crate::call_scope::{CallScope, Caller};
 pub use crate::clock::{Clock, SystemClock};
 pub use crate::context::{Firing, TaskContext};
 pub use crate::emit_error::EmitError;
 pub use crate::event_sink::{EventSink, NoSink};
+pub use crate::handle::{TaskHandle, WeakTaskHandle};
 pub use crate::manager::{Cancelled, SetupError, TaskManager, TaskManagerBuilder};
 pub use crate::memory_sink::MemorySink;
+pub use crate::question::{Answered, BadAnswer, OpenQuestion, Question};
 pub use crate::spec::{CancelMode, LogContext, TaskSpec};
 pub use crate::start_error::StartError;
 pub use crate::task_error::TaskError;

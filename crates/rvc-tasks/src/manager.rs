@@ -1,5 +1,6 @@
 mod builder;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,6 +11,8 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use self::builder::{SetupError, TaskManagerBuilder};
+use crate::call_scope::CallScope;
+use crate::companions::Companions;
 use crate::json_size::json_size;
 use crate::lifecycle::{Exit, Sealing};
 use crate::port::Port;
@@ -17,7 +20,10 @@ use crate::record::{Plan, Record};
 use crate::registry::Registry;
 use crate::runner::Runner;
 use crate::teardown::{request_cancel, watch_deadline};
-use crate::{AttachedTrigger, EventSink, LogContext, StartError, TaskContext, TaskError, TaskSpec};
+use crate::{
+    AttachedTrigger, EventSink, LogContext, StartError, TaskContext, TaskError, TaskHandle,
+    TaskSpec,
+};
 
 /// The most that a task's triggers may take as JSON: they are kept for as long as the task is,
 /// and each is sent whole when it fires.
@@ -49,6 +55,7 @@ pub(crate) struct Inner {
     short_name: ShortName,
     port: Arc<Port>,
     registry: Mutex<Registry>,
+    companions: Companions,
 }
 
 impl TaskManager {
@@ -95,6 +102,7 @@ impl TaskManager {
         let info = record.info();
         // Boxed until it begins, so that what it captures is not kept twice.
         let start = Box::new(move |context| Box::pin(body(context)) as _);
+        CallScope::note(|| TaskHandle::new(&self.inner, Arc::clone(&record)));
         let runner = Runner::new(Arc::clone(&self.inner), Arc::clone(&record), start);
         record.attach_runner(record.runtime().spawn(runner).abort_handle());
         if let Some(deadline) = deadline {
@@ -107,6 +115,20 @@ impl TaskManager {
     #[must_use]
     pub fn get(&self, task: &TaskId) -> Option<TaskInfo> {
         self.inner.get(task).map(|record| record.info())
+    }
+
+    /// Keeps the task in hand, if it is held.
+    #[must_use]
+    pub fn handle(&self, task: &TaskId) -> Option<TaskHandle> {
+        let record = self.inner.get(task)?;
+        Some(TaskHandle::new(&self.inner, record))
+    }
+
+    /// What another layer keeps beside this manager's tasks: one of each type, made when it is
+    /// first asked for.
+    #[must_use]
+    pub fn companion<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        self.inner.companions.get()
     }
 
     /// The tasks in one of these states, oldest first; all tasks if there are none.
@@ -191,8 +213,9 @@ impl Inner {
     fn admit(&self, spec: TaskSpec, runtime: Handle) -> Result<Arc<Record>, StartError> {
         let tool = spec.tool.map_err(StartError::ToolName)?;
         let bytes = json_size(&spec.triggers);
-        if bytes > MAX_TRIGGER_BYTES {
-            let most = MAX_TRIGGER_BYTES;
+        // Half of an event leaves room for what stands around a trigger when it fires.
+        let most = MAX_TRIGGER_BYTES.min(self.port.max_event_bytes / 2);
+        if bytes > most {
             return Err(StartError::TriggersTooLarge { bytes, most });
         }
         let attached = spec.triggers.into_iter().enumerate();
@@ -262,7 +285,8 @@ impl Inner {
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
-        // Nothing that others wrote runs under the lock.
+        // Of what others wrote only the clock and the log run under the lock, and neither leaves
+        // the maps half changed.
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,6 +9,8 @@
 
 mod end;
 mod events;
+mod pins;
+mod questions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +23,9 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::Span;
 
+pub(crate) use self::questions::AskRefusal;
+use self::questions::Questions;
+use crate::call_scope::CallScope;
 use crate::lifecycle::{End, Seal, Sealing, Stage};
 use crate::port::Port;
 use crate::thinning::Thinning;
@@ -36,6 +41,7 @@ pub(crate) struct Record {
     runtime: Handle,
     span: Span,
     ledger: Mutex<Ledger>,
+    questions: Mutex<Questions>,
     /// Notified at the seal and at the end.
     changed: Notify,
 }
@@ -62,6 +68,7 @@ struct Ledger {
     deadline_timer: Option<AbortHandle>,
     runner: Option<AbortHandle>,
     drop_requested: bool,
+    pins: pins::Pins,
 }
 
 impl Record {
@@ -86,6 +93,7 @@ impl Record {
             deadline_timer: None,
             runner: None,
             drop_requested: false,
+            pins: pins::Pins::default(),
         };
         Self {
             port,
@@ -97,6 +105,7 @@ impl Record {
             runtime,
             span,
             ledger: Mutex::new(ledger),
+            questions: Mutex::new(Questions::new(CallScope::is_answerable())),
             changed: Notify::new(),
         }
     }

@@ -96,9 +96,9 @@ fn guarded_packages_belong_to_their_owners_in_tests_too() {
 #[test]
 fn a_crate_without_a_row_is_reported() {
     assert_eq!(
-        found("rvc-durable", &[]),
+        found("rvc-unheard-of", &[]),
         [Violation::NoRow {
-            from: "rvc-durable".to_owned()
+            from: "rvc-unheard-of".to_owned()
         }]
     );
 }

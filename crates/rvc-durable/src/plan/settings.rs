@@ -43,7 +43,7 @@ impl Default for Settings {
             gone_confirmations: 3,
             malformed_limit: 5,
             start_limit: 5,
-            cancel_attempts: 10,
+            cancel_attempts: 20,
             max_result_bytes: 16 << 20,
         }
     }

@@ -290,6 +290,23 @@ fn the_poll_interval_is_clamped_to_our_own_bounds() {
 }
 
 #[test]
+fn a_row_wakes_up_for_its_deadline() {
+    let mut row = working();
+    let deadline = T0.after(Duration::from_secs(3));
+    row.deadline_at = Some(deadline);
+    if let Some(remote) = &mut row.remote {
+        remote.poll_interval = Some(Duration::from_secs(50));
+    }
+    let mut task = remote();
+    task.poll_interval = Some(Duration::from_secs(50));
+    let state = RemoteState::Working;
+
+    let row = poll(row, PollAnswer::State { task, state });
+
+    assert_eq!(row.next_due, Some(deadline));
+}
+
+#[test]
 fn without_a_hint_polls_follow_the_ladder() {
     let mut row = working();
     let mut waits = Vec::new();

@@ -46,7 +46,11 @@ fn ladder(rung: u64) -> Duration {
 pub(super) fn next_poll(row: &Linkage, settings: &Settings, now: Moment, jitter: Jitter) -> Moment {
     let hint = row.remote.as_ref().and_then(|remote| remote.poll_interval);
     let wanted = hint.unwrap_or_else(|| ladder(row.polls));
-    now.after(jitter.spread(clamp(wanted, settings)).min(HORIZON))
+    in_time(
+        row,
+        now.after(jitter.spread(clamp(wanted, settings)).min(HORIZON)),
+        now,
+    )
 }
 
 /// When a server that failed is tried again: the ladder, then twice as long each time up to the
@@ -71,7 +75,15 @@ pub(super) fn next_attempt(
     let hint = row.remote.as_ref().and_then(|remote| remote.poll_interval);
     let wanted = clamp(wanted.max(hint.unwrap_or_default()), settings);
     let wanted = jitter.spread(wanted).max(retry_after.unwrap_or_default());
-    now.after(wanted.min(HORIZON))
+    in_time(row, now.after(wanted.min(HORIZON)), now)
+}
+
+/// Not later than the host's deadline, while that is still to come and matters.
+fn in_time(row: &Linkage, due: Moment, now: Moment) -> Moment {
+    match row.deadline_at {
+        Some(deadline) if row.outcome.is_none() && deadline > now => due.min(deadline),
+        _ => due,
+    }
 }
 
 fn clamp(wanted: Duration, settings: &Settings) -> Duration {

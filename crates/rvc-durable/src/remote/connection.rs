@@ -1,10 +1,10 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities, Implementation,
-    JsonObject, ProtocolVersion, TASKS_EXTENSION_ID,
+    ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities,
+    FormElicitationCapability, Implementation, JsonObject, ProtocolVersion, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{ClientInitializeError, Peer, RunningService};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient};
@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Dialer;
-use super::failure::{CallFailure, chain, in_transport};
+use super::failure::{CallFailure, chain, denied, in_transport};
 use crate::name::RegistrationId;
 use crate::plan::Settings;
 use crate::registration::Registration;
@@ -33,6 +33,7 @@ pub struct Remotes {
     dialer: Arc<dyn Dialer>,
     settings: Arc<Settings>,
     slots: Arc<std::sync::Mutex<HashMap<RegistrationId, Arc<Mutex<Slot>>>>>,
+    ailing: Arc<std::sync::Mutex<HashSet<RegistrationId>>>,
 }
 
 /// A registration's connection, or how the last attempt at one failed.
@@ -50,7 +51,26 @@ impl Remotes {
             dialer,
             settings: Arc::new(settings),
             slots: Arc::default(),
+            ailing: Arc::default(),
         }
+    }
+
+    /// Registrations whose last call got no answer. They get one call at a time, so that any
+    /// number of dead servers leaves room for the others.
+    pub(crate) fn ailing(&self) -> Vec<RegistrationId> {
+        let ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
+        ailing.iter().cloned().collect()
+    }
+
+    /// A call was answered.
+    pub(crate) fn answered(&self, registration: &RegistrationId) {
+        let mut ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
+        ailing.remove(registration);
+    }
+
+    fn unanswered(&self, registration: &RegistrationId) {
+        let mut ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
+        ailing.insert(registration.clone());
     }
 
     /// A connection to the server of `registration`: the one there is, or a new one.
@@ -88,6 +108,7 @@ impl Remotes {
                 Ok(connection)
             }
             Err(failure) => {
+                self.unanswered(&registration.id);
                 slot.failed = Some((Instant::now(), failure.clone()));
                 Err(failure)
             }
@@ -96,6 +117,7 @@ impl Remotes {
 
     /// Gives a connection up, so that the next call builds a new one.
     pub(crate) async fn give_up(&self, registration: &RegistrationId, broken: &Connection) {
+        self.unanswered(registration);
         let slot = self.slot(registration);
         let mut slot = slot.lock().await;
         if slot
@@ -183,6 +205,7 @@ fn handshake_failed(error: &ClientInitializeError) -> Unreachable {
                     retry_after,
                 };
             }
+            CallFailure::Denied { status } => return unreachable(denied(status)),
             CallFailure::Rpc(_) | CallFailure::TooLarge => {}
         }
     }
@@ -215,7 +238,9 @@ struct Client;
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        capabilities.elicitation = Some(ElicitationCapability::default());
+        let mut elicitation = ElicitationCapability::default();
+        elicitation.form = Some(FormElicitationCapability::new());
+        capabilities.elicitation = Some(elicitation);
         let mut extensions = ExtensionCapabilities::new();
         extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         capabilities.extensions = Some(extensions);

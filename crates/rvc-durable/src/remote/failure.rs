@@ -17,6 +17,8 @@ pub(super) enum CallFailure {
         reason: String,
         retry_after: Option<Duration>,
     },
+    /// The server wants other credentials.
+    Denied { status: u16 },
     /// The answer is larger than what is read.
     TooLarge,
     /// No answer, for any other reason.
@@ -66,6 +68,12 @@ pub(super) fn in_transport(error: &(dyn Error + 'static)) -> CallFailure {
                     retry_after,
                 };
             }
+            Some(StreamableHttpError::AuthRequired(_)) => {
+                return CallFailure::Denied { status: 401 };
+            }
+            Some(StreamableHttpError::InsufficientScope(_)) => {
+                return CallFailure::Denied { status: 403 };
+            }
             Some(StreamableHttpError::ResponseBodyTooLarge { .. }) => {
                 return CallFailure::TooLarge;
             }
@@ -77,6 +85,11 @@ pub(super) fn in_transport(error: &(dyn Error + 'static)) -> CallFailure {
         reason,
         retry_after: None,
     }
+}
+
+/// A denial in words.
+pub(super) fn denied(status: u16) -> String {
+    format!("the server wants other credentials (HTTP {status})")
 }
 
 /// An error and its causes in one line.

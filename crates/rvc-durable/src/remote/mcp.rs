@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{Bounds, call, raw};
-use super::failure::CallFailure;
+use super::failure::{CallFailure, denied};
 use super::{Connection, contract};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
@@ -68,6 +68,10 @@ impl Connection {
             Err(CallFailure::Rpc(error)) => StartAnswer::Refused {
                 code: error.code.0.into(),
                 message: error.message.into_owned(),
+            },
+            Err(CallFailure::Denied { status }) => StartAnswer::Refused {
+                code: status.into(),
+                message: denied(status),
             },
             Err(CallFailure::TooLarge) => StartAnswer::TooLarge,
             Err(CallFailure::NotSent {
@@ -302,6 +306,7 @@ pub(super) fn unavailable(failure: CallFailure) -> (String, Option<Duration>) {
         CallFailure::Rpc(ErrorData { code, message, .. }) => {
             (format!("the server answered {}: {message}", code.0), None)
         }
+        CallFailure::Denied { status } => (denied(status), None),
         CallFailure::TooLarge => ("the answer is too large".to_owned(), None),
         CallFailure::NotSent {
             reason,

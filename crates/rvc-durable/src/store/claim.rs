@@ -2,12 +2,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use rvc_wire::Map;
 use uuid::Uuid;
 
 use crate::linkage::{Fence, Linkage};
 use crate::moment::Moment;
 use crate::name::{ActionId, RegistrationId};
 use crate::phase::Phase;
+use crate::plan::RunState;
+use crate::registration::Registration;
 
 /// Who holds a lease: fresh for every process, so that nobody inherits one by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +86,20 @@ pub struct Claimed {
     pub recovered: bool,
     /// When the lease ends, by the store's clock.
     pub until: Moment,
+    /// What else planning needs, read in the same transaction.
+    pub surroundings: Surroundings,
+}
+
+/// What the store knows for planning a step, besides the row.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Surroundings {
+    /// The ledger's run; `None` when it has none by that id.
+    pub run: Option<RunState>,
+    /// The registration, if there is one by that id.
+    pub registration: Option<Registration>,
+    /// Answers of the host that were not sent yet.
+    pub answers: Map,
 }
 
 /// What a claim brought.

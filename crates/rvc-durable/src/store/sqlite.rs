@@ -20,7 +20,7 @@ use rvc_wire::Map;
 use self::engine::{Access, Engine, Queue};
 use super::{
     AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed, Store,
-    StoreError, Submitted, Surroundings, Write, Written,
+    StoreError, Submitted, Write, Written,
 };
 use crate::linkage::{HostKind, Linkage, RemoteKind};
 use crate::moment::Moment;
@@ -178,10 +178,6 @@ impl Store for SqliteStore {
 
     fn release(&self, claim: Claim) -> BoxFuture<'_, Result<(), StoreError>> {
         self.change(move |db, _| claim::release(db, &claim))
-    }
-
-    fn surroundings(&self, action: ActionId) -> BoxFuture<'_, Result<Surroundings, StoreError>> {
-        self.read(move |db, _| rows::surroundings(db, &action))
     }
 
     fn row(&self, action: ActionId) -> BoxFuture<'_, Result<Option<Linkage>, StoreError>> {

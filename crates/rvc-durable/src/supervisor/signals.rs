@@ -16,6 +16,8 @@ pub struct Update {
     pub phase: Phase,
     /// The newest progress, if the server gives any.
     pub progress: Option<String>,
+    /// Keys under which the remote task asks for input since the last update. Each comes once.
+    pub asks: Vec<String>,
 }
 
 /// What parts of one process tell each other, so that they need not wait for a tick.
@@ -46,7 +48,12 @@ impl Signals {
         self.updates.subscribe()
     }
 
-    pub(crate) fn changed(&self, row: &Linkage) {
+    pub(crate) fn changed(&self, before: &Linkage, row: &Linkage) {
+        let keys = row.input_requests.keys();
+        let asks = keys
+            .filter(|key| !before.input_requests.contains_key(*key))
+            .cloned()
+            .collect();
         let progress = row
             .remote
             .as_ref()
@@ -56,6 +63,7 @@ impl Signals {
             action: row.action.clone(),
             phase: row.phase,
             progress,
+            asks,
         });
     }
 }

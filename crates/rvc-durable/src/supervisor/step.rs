@@ -71,7 +71,7 @@ impl Stepper {
         if claimed.recovered {
             event!(info, "MCP_TASK_RECOVERED", &row, phase = row.phase.as_str());
         }
-        let facts = match self.facts(&row).await {
+        let facts = match self.facts(&row, claimed.surroundings).await {
             Ok(facts) => facts,
             Err(reason) => return self.defer(&hand, row, reason).await,
         };
@@ -108,17 +108,14 @@ impl Stepper {
         }
     }
 
-    /// Reads what planning needs, from the ledger or from the foreign host.
-    async fn facts(&self, row: &Linkage) -> Result<Facts, String> {
+    /// What planning needs: the ledger's was read with the claim, a foreign host is asked.
+    async fn facts(&self, row: &Linkage, known: Surroundings) -> Result<Facts, String> {
         let Surroundings {
             run,
             registration,
             answers,
-        } = self
-            .store
-            .surroundings(row.action.clone())
-            .await
-            .map_err(|error| error.to_string())?;
+            ..
+        } = known;
         let (run, registration) = match row.host {
             HostKind::Ledger => (run.unwrap_or(RunState::Cancelled), registration),
             HostKind::Foreign => {
@@ -167,7 +164,7 @@ impl Stepper {
                 return self.release(hand).await;
             }
         }
-        self.signals.changed(&sending);
+        self.signals.changed(&row, &sending);
         self.reached(DurableStep::SendingCommitted, &sending);
 
         let sent_at = Instant::now();
@@ -179,6 +176,8 @@ impl Stepper {
             StartAnswer::Lost { .. } | StartAnswer::NotSent { .. }
         ) {
             self.remotes.give_up(&registration.id, &connection).await;
+        } else {
+            self.remotes.answered(&registration.id);
         }
         self.link(hand, &connection, sending, answer).await;
     }
@@ -240,16 +239,20 @@ impl Stepper {
                         DurableStep::LinkCommitted,
                     )
                     .await;
-                if !matches!(written, Some(Written::Applied)) {
-                    self.disown(connection, &sent, &answer).await;
+                match written {
+                    Some(Written::Applied) => {}
+                    // Another action's task is not ours to cancel.
+                    Some(Written::RemoteTaken) => {
+                        let after = plan::late(*current.clone(), taken(), hand.now());
+                        self.save(hand, &current, after, DurableStep::CancelCommitted)
+                            .await;
+                    }
+                    _ => self.disown(connection, &sent, &answer).await,
                 }
             }
             Some(Written::RemoteTaken) => {
-                let reason = "the server gave a task to two actions".to_owned();
-                let answer = StartAnswer::Malformed { reason };
-                let after = plan::started(sent.clone(), answer, settings, hand.now(), jitter);
-                let step = DurableStep::OutcomeCommitted;
-                self.try_save(hand, Phase::Sending, &sent, after, step)
+                let after = plan::started(sent.clone(), taken(), settings, hand.now(), jitter);
+                self.save(hand, &sent, after, DurableStep::OutcomeCommitted)
                     .await;
             }
             Some(Written::Stale) | None => self.disown(connection, &sent, &answer).await,
@@ -318,6 +321,8 @@ impl Stepper {
             let answer = connection.poll(&row.tool, remote).await;
             if matches!(answer, PollAnswer::Unavailable { .. }) {
                 self.remotes.give_up(&registration.id, &connection).await;
+            } else {
+                self.remotes.answered(&registration.id);
             }
             answer
         })
@@ -371,6 +376,8 @@ impl Stepper {
                         let answer = connection.cancel(&row.tool, remote).await;
                         if matches!(answer, CancelAnswer::Unavailable { .. }) {
                             self.remotes.give_up(&registration.id, &connection).await;
+                        } else {
+                            self.remotes.answered(&registration.id);
                         }
                         answer
                     }
@@ -514,7 +521,7 @@ impl Stepper {
         match &written {
             Written::Applied => {
                 log::transition(before, &write.row);
-                self.signals.changed(&write.row);
+                self.signals.changed(before, &write.row);
                 self.reached(step, &write.row);
             }
             Written::Stale => {
@@ -535,6 +542,13 @@ impl Stepper {
         if let Some(checkpoint) = &self.options.checkpoint {
             checkpoint.reached(step, &row.action);
         }
+    }
+}
+
+/// An answer that names a task which belongs to another action.
+fn taken() -> StartAnswer {
+    StartAnswer::Malformed {
+        reason: "the server gave a task to two actions".to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use rvc_durable::store::{
     AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed,
-    SqliteStore, Store, StoreError, Submitted, Surroundings, Write, Written,
+    SqliteStore, Store, StoreError, Submitted, Write, Written,
 };
 use rvc_durable::{
     ActionId, HostKind, Linkage, Moment, OwnerId, Registration, RegistrationId, RemoteKind, RunId,
@@ -58,9 +58,6 @@ impl Store for FaultyStore {
     }
     fn release(&self, claim: Claim) -> Answer<'_, ()> {
         self.inner.release(claim)
-    }
-    fn surroundings(&self, action: ActionId) -> Answer<'_, Surroundings> {
-        self.inner.surroundings(action)
     }
     fn row(&self, action: ActionId) -> Answer<'_, Option<Linkage>> {
         self.inner.row(action)

@@ -145,6 +145,50 @@ async fn a_start_is_not_posted_again_after_a_404_or_a_5xx() {
 }
 
 #[tokio::test]
+async fn credentials_that_are_refused_fail_the_start_and_delay_a_poll() {
+    let challenge = || {
+        Http::Status(
+            "401 Unauthorized",
+            vec![("www-authenticate", "Bearer".into())],
+        )
+    };
+    let peer = HttpPeer::new(move |_, _, _| challenge()).await;
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+    assert_eq!((outcome.phase, code(&outcome)), (Phase::Failed, "401"));
+    assert_eq!(peer.count("tools/call"), 1);
+
+    let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+        ("tools/call", _) => handle(),
+        ("tasks/get", 1..=2) => challenge(),
+        _ => Http::Json(done("there")),
+    })
+    .await;
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+    assert_eq!(outcome.phase, Phase::Completed);
+}
+
+#[tokio::test]
+async fn a_session_that_expired_is_not_opened_anew_to_post_the_start_again() {
+    let peer = HttpPeer::legacy(|_, _, _| Http::Status("404 Not Found", vec![])).await;
+
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+    assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
+    assert_eq!(peer.count("tools/call"), 1);
+    assert_eq!(peer.count("initialize"), 1);
+}
+
+#[tokio::test]
+async fn a_legacy_server_gets_its_handshake_and_its_plain_results_are_taken() {
+    let result = json!({"content": [{"type": "text", "text": "there"}]});
+    let peer = HttpPeer::legacy(move |_, _, _| Http::Json(result.clone())).await;
+
+    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+    assert_eq!(outcome.result.unwrap().text, "there");
+}
+
+#[tokio::test]
 async fn a_cut_connection_is_an_unknown_start_and_is_repeated_where_that_is_allowed() {
     let script = |_: &str, _: &Value, nth: usize| match nth {
         1 => Http::HangUp,
@@ -254,7 +298,7 @@ async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
             .with_single_cert(vec![certified.cert.der().clone()], key.unwrap())
             .unwrap();
         let script = |_: &str, _: &Value, _| Http::Json(json!({"content": []}));
-        let peer = HttpPeer::over(Some(TlsAcceptor::from(Arc::new(server))), script).await;
+        let peer = HttpPeer::over(Some(TlsAcceptor::from(Arc::new(server))), false, script).await;
         let mut dialer = HttpDialer::builder();
         if trusted {
             dialer = dialer

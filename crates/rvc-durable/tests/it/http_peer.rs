@@ -23,6 +23,10 @@ pub(crate) enum Http {
     Huge(usize),
     /// The same as one SSE event.
     HugeSse(usize),
+    /// 200 with this result, as JSON, and a session to keep.
+    Session(Value),
+    /// A JSON-RPC error.
+    Error(i32),
     /// The connection ends.
     HangUp,
 }
@@ -31,6 +35,7 @@ pub(crate) enum Http {
 pub(crate) struct HttpPeer {
     pub(crate) url: String,
     calls: Arc<Mutex<HashMap<String, usize>>>,
+    legacy: bool,
 }
 
 /// Bytes in both directions, with TLS or without.
@@ -43,12 +48,20 @@ impl HttpPeer {
     pub(crate) async fn new(
         script: impl FnMut(&str, &Value, usize) -> Http + Send + 'static,
     ) -> Self {
-        Self::over(None, script).await
+        Self::over(None, false, script).await
+    }
+
+    /// One that knows sessions and no discovery.
+    pub(crate) async fn legacy(
+        script: impl FnMut(&str, &Value, usize) -> Http + Send + 'static,
+    ) -> Self {
+        Self::over(None, true, script).await
     }
 
     /// With TLS, if there is something to do it with.
     pub(crate) async fn over(
         tls: Option<TlsAcceptor>,
+        legacy: bool,
         script: impl FnMut(&str, &Value, usize) -> Http + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,6 +69,7 @@ impl HttpPeer {
         let peer = Self {
             url: format!("{scheme}://{}/mcp", listener.local_addr().unwrap()),
             calls: Arc::default(),
+            legacy,
         };
         let serving = peer.clone();
         let script: Script = Arc::new(Mutex::new(script));
@@ -94,6 +108,13 @@ impl HttpPeer {
                 *count
             };
             let reply = match method.as_str() {
+                // A GET or a DELETE: there is no stream to listen to, and no session to end.
+                "other" => Http::Status("405 Method Not Allowed", vec![]),
+                "server/discover" if self.legacy => Http::Error(-32601),
+                "initialize" => Http::Session(json!({
+                    "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "legacy", "version": "0"}
+                })),
                 "server/discover" => Http::Json(discovery()),
                 _ if message.get("id").is_none() => Http::Status("202 Accepted", vec![]),
                 _ => (script.lock().unwrap())(&method, &message["params"], nth),
@@ -217,6 +238,21 @@ async fn write(stream: &mut impl Stream, id: &Value, reply: Http) -> Option<()> 
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: ";
             pour(stream, head, bytes).await?;
             return None;
+        }
+        Http::Session(result) => {
+            let body = answer(&result);
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: s-1\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        }
+        Http::Error(code) => {
+            let error = json!({"code": code, "message": "no"});
+            let body = json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+            format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
         }
         Http::HangUp => return None,
     };

@@ -184,6 +184,41 @@ async fn a_dead_server_does_not_slow_another_ones_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_dead_servers_leave_room_for_a_healthy_one() {
+    let world = World::new(|call| match call.tool() {
+        "healthy" => Reply::text("there"),
+        _ => Reply::Silence,
+    })
+    .await;
+    let process = world.process_with(SupervisorOptions::new().concurrency(24, 8));
+    for n in 0..12 {
+        let mut dead = registration();
+        dead.id = format!("dead{n}").parse().unwrap();
+        world.store.put_registration(dead.clone()).await.unwrap();
+        for action in 0..4 {
+            let mut submission = submission(&format!("dead{n}-{action}"));
+            submission.policy = StartPolicy::IdempotentTool;
+            submission.registration = dead.id.clone();
+            process.submit(submission).await.unwrap();
+        }
+    }
+    // Each has failed once.
+    pass(70).await;
+    let begun = Instant::now();
+    let mut quick = submission("quick");
+    quick.tool = "healthy".into();
+    process.submit(quick).await.unwrap();
+
+    process.outcome(&id("quick")).await.unwrap();
+
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_over_the_cap_is_refused_at_the_start_and_at_a_poll() {
     let large = "x".repeat(5000);
     let (once, later) = (large.clone(), large);

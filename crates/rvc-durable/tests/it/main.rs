@@ -3,6 +3,7 @@
 
 mod contract;
 mod crashes;
+mod fastmcp;
 mod faulty;
 mod foreign;
 mod hostile;

@@ -1,8 +1,10 @@
 //! What an operator sees.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use metrics::{KeyName, SharedString, Unit};
 use rvc_durable::DurableStep;
 use serde_json::json;
 use tracing::field::{Field, Visit};
@@ -67,6 +69,80 @@ impl Log {
             .collect::<Vec<_>>()
             .concat()
     }
+}
+
+/// Counters and gauges by name and labels.
+#[derive(Clone, Default)]
+struct Metrics(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
+
+impl Metrics {
+    fn cell(&self, key: &metrics::Key) -> Arc<AtomicU64> {
+        let labels: Vec<&str> = key.labels().map(metrics::Label::value).collect();
+        let name = format!("{} {}", key.name(), labels.join(" "));
+        let mut cells = self.0.lock().unwrap();
+        cells.entry(name.trim().to_owned()).or_default().clone()
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        self.0.lock().unwrap()[name].load(Ordering::Relaxed)
+    }
+
+    fn gauge(&self, name: &str) -> f64 {
+        f64::from_bits(self.counter(name))
+    }
+}
+
+impl metrics::Recorder for Metrics {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        metrics::Counter::from_arc(self.cell(key))
+    }
+
+    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::from_arc(self.cell(key))
+    }
+
+    fn register_histogram(
+        &self,
+        _: &metrics::Key,
+        _: &metrics::Metadata<'_>,
+    ) -> metrics::Histogram {
+        metrics::Histogram::noop()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_lag_and_unknown_starts_are_counted() {
+    let seen = Metrics::default();
+    let _guard = metrics::set_default_local_recorder(&seen);
+    let world = World::new(|call| match (call.method.as_str(), call.nth) {
+        ("tools/call", 1) => Reply::HangUp,
+        ("tools/call", _) => Reply::handle("t-1"),
+        _ => Reply::state("t-1", "working", &json!({})),
+    })
+    .await;
+    let process = world.process();
+    process.submit(submission("lost")).await.unwrap();
+    process.outcome(&id("lost")).await.unwrap();
+    process.submit(submission("b")).await.unwrap();
+    pass(60).await;
+
+    assert_eq!(seen.counter("rvc_durable_starts_unknown_total"), 1);
+    assert_eq!(seen.counter("rvc_durable_outcomes_total unknown"), 1);
+    assert!(seen.counter("rvc_durable_steps_total poll") > 10);
+    let gauges = [
+        "rvc_durable_rows working",
+        "rvc_durable_rows unknown",
+        "rvc_durable_open_rows",
+    ];
+    for gauge in gauges {
+        assert!((seen.gauge(gauge) - 1.0).abs() < f64::EPSILON, "{gauge}");
+    }
+    assert!(seen.gauge("rvc_durable_due_lag_seconds") < 2.0);
+    assert!(seen.gauge("rvc_durable_cancels_unacknowledged") < 1.0);
 }
 
 const ID: &str = "a-secret-task-id";

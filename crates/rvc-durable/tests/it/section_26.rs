@@ -135,6 +135,29 @@ async fn task_id_received_and_local_persistence_fails_for_a_moment() {
     assert_eq!(world.peer.count("tasks/cancel"), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_task_id_for_two_actions_fails_the_second_and_leaves_the_first_alone() {
+    let world = World::new(|call| match call.method.as_str() {
+        "tools/call" => Reply::handle("t-1"),
+        "tasks/get" if call.nth < 5 => Reply::state("t-1", "working", &json!({})),
+        "tasks/get" => Reply::completed("t-1", "there"),
+        _ => Reply::acknowledged(),
+    })
+    .await;
+    let process = world.process_with(SupervisorOptions::new().concurrency(1, 1));
+    process.submit(submission("first")).await.unwrap();
+    pass(1).await;
+    process.submit(submission("second")).await.unwrap();
+
+    let second = process.outcome(&id("second")).await.unwrap();
+    let first = process.outcome(&id("first")).await.unwrap();
+    process.idle().await.unwrap();
+
+    assert_eq!(code(&second), "REMOTE_PROTOCOL_ERROR");
+    assert_eq!(first.phase, Phase::Completed);
+    assert_eq!(world.peer.count("tasks/cancel"), 0);
+}
+
 // Polling
 
 #[tokio::test(start_paused = true)]
@@ -200,6 +223,7 @@ async fn working_to_input_required() {
     // Somebody can.
     let world = World::new(script).await;
     let process = world.process();
+    let mut updates = process.updates();
     process
         .submit(submission("a").input(InputHandling::Surface))
         .await
@@ -225,12 +249,17 @@ async fn working_to_input_required() {
     let outcome = process.outcome(&id("a")).await.unwrap();
 
     assert_eq!(outcome.phase, Phase::Completed);
-    let updates = world.peer.calls("tasks/update");
-    assert_eq!(updates.len(), 1);
+    let sent = world.peer.calls("tasks/update");
+    assert_eq!(sent.len(), 1);
     assert_eq!(
-        updates[0].params["inputResponses"]["confirm"]["action"],
+        sent[0].params["inputResponses"]["confirm"]["action"],
         "accept"
     );
+    let mut asked = Vec::new();
+    while let Ok(update) = updates.try_recv() {
+        asked.extend(update.asks);
+    }
+    assert_eq!(asked, ["confirm"], "surfaced once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -491,7 +520,7 @@ async fn remote_cancel_fails() {
 
     let row = world.row("a").await;
     assert_eq!(row.phase, Phase::Cancelled);
-    assert_eq!(row.clean_up.asked, 10, "bounded attempts");
+    assert_eq!(row.clean_up.asked, 20, "bounded attempts");
     assert_eq!(row.clean_up.acknowledged_at, None);
     assert_eq!(code(&row.outcome.unwrap()), "CANCELLED");
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -288,8 +289,8 @@ fn run(seed: u64) {
         .min_message_latency(Duration::from_millis(1))
         .max_message_latency(Duration::from_millis(100 + dice.roll(900)))
         .build();
-    let (serving, seen) = (dice.clone(), witness.clone());
-    sim.host("server", move || serve(serving.clone(), seen.clone()));
+    let (luck, world) = (dice.clone(), witness.clone());
+    sim.host("server", move || serve(luck.clone(), world.clone()));
     for caller in ["one", "two"] {
         let (store, dice) = (store.clone(), dice.clone());
         sim.host(caller, move || {
@@ -306,7 +307,8 @@ fn run(seed: u64) {
 
     let mut cancelled = Vec::new();
     for n in 0..ACTIONS {
-        let tool = ["mcp", "contract", "mcp", "plain", "refused"][dice.roll(5) as usize];
+        let tool =
+            ["mcp", "contract", "mcp", "plain", "refused"][usize::try_from(dice.roll(5)).unwrap()];
         let action = format!("a{n}");
         let mut submission = submission(&action);
         // A promise to tell repeats apart is kept for MCP tasks only, and not across restarts.
@@ -406,12 +408,32 @@ fn every_seed_ends_with_one_outcome_and_no_second_start() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let seeds = match number("RVC_SIM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("RVC_SIM_SEEDS").unwrap_or(20),
+        None => 0..number("RVC_SIM_SEEDS").unwrap_or(40),
     };
-    for seed in seeds {
-        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| run(seed))) {
-            eprintln!("seed {seed} failed; run it again with RVC_SIM_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    let next = AtomicU64::new(seeds.start);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let failed: Vec<u64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut failed = Vec::new();
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= seeds.end {
+                            return failed;
+                        }
+                        if std::panic::catch_unwind(AssertUnwindSafe(|| run(seed))).is_err() {
+                            eprintln!("seed {seed} failed; run it again with RVC_SIM_SEED={seed}");
+                            failed.push(seed);
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect()
+    });
+    assert!(failed.is_empty(), "failed seeds: {failed:?}");
 }

@@ -1,6 +1,7 @@
 //! Servers of this crate, seen from outside.
 #![allow(clippy::unwrap_used)]
 
+mod extension;
 mod process;
 mod robot;
 mod shutdown;

@@ -122,6 +122,31 @@ async fn triggers_keep_their_keys_in_order_and_their_numbers_over_stdio() {
 }
 
 #[tokio::test]
+async fn the_ids_in_a_calls_meta_stand_in_its_tasks_log_lines() {
+    const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut process = Process::start("stdio");
+    process.shake_hands().await;
+    let drive = json!({
+        "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "drive", "_meta": {"traceparent": TRACEPARENT, "mission_id": "m-17"}},
+    });
+    process.send(drive).await;
+    assert_eq!(process.message().await["id"], 2);
+
+    let mut log = BufReader::new(process.child.stderr.take().unwrap()).lines();
+    let started = loop {
+        let line = log.next_line().await.unwrap().unwrap();
+        if line.contains("task started") {
+            break line;
+        }
+    };
+
+    for id in [TRACEPARENT, "m-17"] {
+        assert!(started.contains(id), "{id} is not in {started}");
+    }
+}
+
+#[tokio::test]
 async fn the_end_of_standard_input_ends_the_process_in_order() {
     let mut process = Process::start("stdio");
     begin_drive(&mut process).await;

@@ -31,7 +31,8 @@ async fn the_whole_contract_works_over_sse() {
             "echo",
             "get_task",
             "list_tasks",
-            "wait"
+            "wait",
+            "wait_task"
         ]
     );
 

@@ -76,6 +76,25 @@ fn an_event_that_is_shed_at_once_leaves_its_task_idle() {
 }
 
 #[test]
+fn one_large_event_may_take_the_place_of_more_tasks_events_than_idle_tasks_are_remembered() {
+    let now = Instant::now();
+    let mut outbox = outbox(QueueLimits {
+        events: 10_000,
+        bytes: 500_000,
+    });
+    // Every one of them loses both of its events in the one push below.
+    for task in 0..2_000 {
+        for seq in 1..=2 {
+            let name = format!("nav-{task}");
+            push(&mut outbox, &name, seq, EventType::Progress, now);
+        }
+    }
+    let end = sample::sized_event("end", 1, EventType::TaskDone, 500_000);
+    outbox.push(Arc::new(end), now);
+    assert_eq!(deliver_all(&mut outbox, now), [("end".to_owned(), 1)]);
+}
+
+#[test]
 fn twelve_minutes_of_ten_tasks_at_thirty_hertz_offline_stay_bounded() {
     let start = Instant::now();
     let mut outbox = outbox(QueueLimits::default());

@@ -1,9 +1,23 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rvc_poster::{Connecting, Connector};
 use rvc_test::{Logs, ScriptedEndpoint};
 use rvc_wire::EventType;
 use tokio::time::{Instant, sleep};
 use tracing::Level;
 
-use crate::support::{assert_times, event, poster, progress, seconds, seqs, times, until};
+use crate::support::{assert_times, builder, event, poster, progress, seconds, seqs, times, until};
+
+/// Connections that never come about, as behind a firewall that drops packets; counts them.
+struct BlackHole(Arc<AtomicUsize>);
+
+impl Connector for BlackHole {
+    fn connect(&self) -> Connecting<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::pending())
+    }
+}
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_is_down_for_twelve_minutes_gets_what_is_not_given_up() {
@@ -104,4 +118,28 @@ async fn an_endpoint_that_goes_down_in_the_middle_gets_every_event_afterwards() 
         seqs.dedup();
         assert_eq!(seqs, (1..=100).collect::<Vec<_>>());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_never_come_about_cost_their_attempts_ten_seconds_and_then_are_probes() {
+    let logs = Logs::capture();
+    let connects = Arc::default();
+    let poster = builder(&ScriptedEndpoint::answering([200]))
+        .connector(BlackHole(Arc::clone(&connects)))
+        .build()
+        .unwrap();
+    for task in 0..100 {
+        poster.post(progress(&format!("nav-{task}"), 1));
+    }
+    sleep(seconds(60.0)).await;
+
+    // Eight at once, for ten seconds; then one at a time, at 10.5, 22.5 and 40.5 s.
+    assert_eq!(connects.load(Ordering::Relaxed), 8 + 3);
+    let failed = logs.at(Level::WARN);
+    assert_eq!(failed.len(), 8 + 3);
+    for line in failed {
+        let error = line.field("error").unwrap();
+        assert_eq!(error, "no connection to the endpoint within 10s");
+    }
+    assert_eq!(poster.close(seconds(0.0)).await.total(), 100);
 }

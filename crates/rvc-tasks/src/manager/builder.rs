@@ -4,6 +4,7 @@ use std::time::Duration;
 use rvc_wire::{ServerName, ShortName};
 
 use super::{Inner, TaskManager};
+use crate::companions::Companions;
 use crate::port::Port;
 use crate::registry::{Registry, Retention};
 use crate::{Clock, EventSink, SystemClock};
@@ -121,6 +122,7 @@ impl TaskManagerBuilder {
                 short_name,
                 port: Arc::new(port),
                 registry: Mutex::new(Registry::new(self.retention)),
+                companions: Companions::default(),
             }),
         })
     }

@@ -60,6 +60,9 @@ impl Record {
     /// Gives up what is large of what an ended task leaves.
     pub(crate) fn shed(&self) {
         let mut ledger = self.lock();
+        if ledger.pins.put_off() {
+            return;
+        }
         if let Stage::Ended { end, .. } = &mut ledger.stage {
             match end {
                 End::Succeeded(result) => {

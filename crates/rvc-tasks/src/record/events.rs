@@ -38,12 +38,11 @@ impl Record {
         if let Some(due) = due {
             self.post(ledger, due);
         }
-        if let Some(percent) = draft.event.payload.get("percent").and_then(Value::as_f64) {
-            self.fire_crossed(ledger, percent)?;
-        }
+        let percent = draft.event.payload.get("percent").and_then(Value::as_f64);
         ledger.progress = Some(draft.event.payload);
+        let fired = percent.map_or(Ok(()), |percent| self.fire_crossed(ledger, percent));
         self.arm_thinning_timer(ledger, now);
-        Ok(())
+        fired
     }
 
     pub(crate) fn emit(&self, seen: Map) -> Result<(), EmitError> {

@@ -5,9 +5,11 @@
 mod cancel;
 mod clock;
 mod deadline;
+mod handle;
 mod interval;
 mod lifecycle;
 mod log_lines;
+mod questions;
 mod retention;
 mod sinks;
 mod support;

@@ -1,6 +1,6 @@
 use rvc_tasks::{
-    AttachedTrigger, BadTrigger, EmitError, EventType, Firing, StartError, TaskError, TaskSpec,
-    payload,
+    AttachedTrigger, BadTrigger, EmitError, EventType, Firing, MemorySink, StartError, TaskError,
+    TaskManager, TaskSpec, payload,
 };
 use rvc_test::Logs;
 use tokio::time::sleep;
@@ -190,6 +190,23 @@ async fn a_known_trigger_with_wrong_fields_starts_nothing() {
     settle().await;
     assert_eq!(manager.list(&[]), []);
     assert_eq!(sink.events(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trigger_that_would_not_fit_in_an_event_starts_nothing() {
+    let manager = TaskManager::builder("nav".parse().unwrap(), MemorySink::new())
+        .max_event_bytes(8_192)
+        .build()
+        .unwrap();
+    let text = r#"{"type":"progress_above","percent":5,"x":"X"}"#;
+    let large = trigger(&text.replace('X', &"x".repeat(5_000)));
+    let error = manager
+        .start(spec().triggers([large]), async |_| Ok(payload! {}))
+        .unwrap_err();
+    assert!(
+        matches!(error, StartError::TriggersTooLarge { most: 4_096, .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,6 +140,7 @@ fn lease(
     };
     let (fence, wakes) = (Fence::new(number(42)?), number(43)?);
     let row = rows::read(row)?;
+    let surroundings = rows::surroundings(db, &row)?;
     Ok(Claimed {
         claim: Claim {
             action: row.action.clone(),
@@ -150,6 +151,7 @@ fn lease(
         row,
         recovered: before.is_some(),
         until,
+        surroundings,
     })
 }
 

@@ -167,38 +167,28 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
     Ok(census)
 }
 
-pub(super) fn surroundings(db: &Connection, action: &ActionId) -> Result<Surroundings, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT r.state, t.registration_id FROM mcp_action_tasks AS t \
-         LEFT JOIN runs AS r USING (run_id) WHERE t.action_id = ?1",
-    )?;
-    let found = statement
-        .query_row([action.as_str()], |row| {
-            Ok((row.get::<_, Option<String>>(0)?, row.get::<_, String>(1)?))
-        })
+pub(super) fn surroundings(db: &Connection, row: &Linkage) -> Result<Surroundings, StoreError> {
+    let state: Option<String> = db
+        .prepare_cached("SELECT state FROM runs WHERE run_id = ?1")?
+        .query_row([row.run.as_str()], |row| row.get(0))
         .optional()?;
-    let (run, registration) = match found {
-        None => (None, None),
-        Some((run, registration)) => {
-            let run = run.map(|state| match state.as_str() {
-                "active" => RunState::Active,
-                _ => RunState::Cancelled,
-            });
-            let registration = super::registrations::get(db, &word(&registration)?)?;
-            (run, registration)
-        }
-    };
-    let mut statement = db.prepare_cached(
-        "SELECT input_key, answer FROM mcp_input_answers WHERE action_id = ?1 AND sent = 0",
-    )?;
-    let mut rows = statement.query([action.as_str()])?;
+    let run = state.map(|state| match state.as_str() {
+        "active" => RunState::Active,
+        _ => RunState::Cancelled,
+    });
     let mut answers = Map::new();
-    while let Some(row) = rows.next()? {
-        answers.insert(row.get(0)?, json(&row.get::<_, String>(1)?)?);
+    if !row.input_requests.is_empty() {
+        let mut statement = db.prepare_cached(
+            "SELECT input_key, answer FROM mcp_input_answers WHERE action_id = ?1 AND sent = 0",
+        )?;
+        let mut rows = statement.query([row.action.as_str()])?;
+        while let Some(row) = rows.next()? {
+            answers.insert(row.get(0)?, json(&row.get::<_, String>(1)?)?);
+        }
     }
     Ok(Surroundings {
         run,
-        registration,
+        registration: super::registrations::get(db, &row.registration)?,
         answers,
     })
 }
