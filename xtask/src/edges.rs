@@ -46,6 +46,11 @@ const ROWS: &[(&str, Audience, Ours)] = &[
         Audience::Published,
         Ours::Only(&["rvc-wire", "rvc-sign"]),
     ),
+    (
+        "rvc-durable",
+        Audience::Published,
+        Ours::Only(&["rvc-wire"]),
+    ),
     ("rvc-cli", Audience::Published, Ours::Any),
     ("rvc-bench", Audience::Internal, Ours::Any),
     ("rvc-examples", Audience::Internal, Ours::Any),
@@ -55,7 +60,10 @@ const ROWS: &[(&str, Audience, Ours)] = &[
 
 /// Packages that only their owners may name.
 const GUARDED: &[(&str, &[&str])] = &[
-    ("rmcp", &["rvc-mcp", "rvc-cli", "rvc-examples"]),
+    (
+        "rmcp",
+        &["rvc-mcp", "rvc-durable", "rvc-cli", "rvc-examples"],
+    ),
     // The benchmark measures rvc-sign against ring itself.
     ("ring", &["rvc-sign", "rvc-bench"]),
     ("anyhow", &["rvc-cli", "rvc-bench", "rvc-examples", "xtask"]),

@@ -5,7 +5,7 @@ use rvc_mcp::logging::{self, LogFormat};
 
 use crate::command;
 
-/// Sees, checks and shows the events of the Async Task Contract.
+/// Sees, checks and shows the events of the Async Task Contract, and keeps remote tool calls.
 ///
 /// Results go to standard output, log lines and hints to standard error.
 #[derive(Parser)]
@@ -27,13 +27,22 @@ enum Command {
     #[command(subcommand)]
     Event(command::event::Event),
     Listen(command::listen::Listen),
+    #[command(subcommand)]
+    Registration(command::registration::Command),
+    #[command(subcommand)]
+    Action(command::action::Command),
+    Supervise(command::supervise::Supervise),
 }
 
 impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        // The demo is for people to look at, so it logs only for those who ask.
+        // These are for people to look at, so they log only for those who ask.
+        let is_quiet = matches!(
+            self.command,
+            Command::Demo(_) | Command::Registration(_) | Command::Action(_)
+        );
         let is_asked = self.log.is_some() || std::env::var_os("RUST_LOG").is_some();
-        if is_asked || !matches!(self.command, Command::Demo(_)) {
+        if is_asked || !is_quiet {
             logging::init(self.log.unwrap_or_default())?;
         }
         match self.command {
@@ -42,6 +51,9 @@ impl Cli {
             Command::Verify(verify) => verify.run(),
             Command::Event(event) => event.run(),
             Command::Listen(listen) => listen.run(),
+            Command::Registration(registration) => registration.run(),
+            Command::Action(action) => action.run(),
+            Command::Supervise(supervise) => supervise.run(),
         }
     }
 }
@@ -49,6 +61,6 @@ impl Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; for verify and event check: accepted
-  1    the answer is no: refused, or not every event arrived
+  1    the answer is no: refused, not there, not every event arrived, or no success
   2    wrong usage, or the command could not be carried out
   141  whoever read standard output went away";

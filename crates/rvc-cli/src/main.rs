@@ -1,4 +1,5 @@
-//! `rvc`: sees, checks and shows the events of the Async Task Contract.
+//! `rvc`: sees, checks and shows the events of the Async Task Contract, and keeps remote tool
+//! calls.
 
 #![expect(
     clippy::doc_markdown,
@@ -7,11 +8,17 @@
 
 mod cli;
 mod command;
+#[cfg(feature = "crash-points")]
+mod crash_point;
+mod database;
+mod duration;
 mod input;
 mod output;
+mod progress;
 mod secret_source;
 mod stop;
 mod style;
+mod supervision;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
 mod client;
+mod durable;
 mod judge;
 mod receiver;
 mod script;
@@ -43,6 +44,14 @@ use crate::style::Style;
 #[derive(Args)]
 #[command(after_long_help = JSON_HELP)]
 pub(crate) struct Demo {
+    /// Show instead that an action's outcome survives the death of its process
+    ///
+    /// Starts a server and an action, kills the process that supervises the action in the middle
+    /// (SIGKILL), starts it again, and shows the one outcome. The exit code is 0 only if the
+    /// server was asked to start once and the action succeeded.
+    #[arg(long)]
+    durable: bool,
+
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -50,6 +59,15 @@ pub(crate) struct Demo {
 
 impl Demo {
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        if self.durable {
+            let form = if self.json {
+                durable::Form::Json
+            } else {
+                durable::Form::Text(Style::of_stdout())
+            };
+            let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+            return runtime.block_on(durable::perform(form));
+        }
         let form = if self.json {
             Form::Json
         } else {
@@ -179,4 +197,9 @@ const JSON_HELP: &str = r#"JSON lines (--json), by "kind":
   event    at_ms, task_id, seq, type, payload, verified (true), event_id
   refusal  at_ms, verdict, reason, verified (false)
   summary  ok, duration_ms, faults (texts), tasks: each with task_id, state, events_sent,
-           events_verified, triggers_fired; always the last line"#;
+           events_verified, triggers_fired; always the last line
+With --durable, each with at_ms and who:
+  server      url
+  action      told, action (as `rvc action show --json` prints it); also for kind "outcome"
+  supervisor  did, pid
+  summary     ok, fault (a text or null); always the last line"#;

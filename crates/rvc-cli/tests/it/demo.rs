@@ -132,3 +132,70 @@ fn a_demo_that_nobody_watches_ends_quietly() {
     assert_eq!(output.status.code(), Some(141));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
+
+#[test]
+fn the_durable_demo_shows_one_outcome_across_the_death_of_a_process() {
+    let answer = run(["demo", "--durable", "--json"], "");
+    assert_eq!(
+        (answer.code, answer.stderr.as_str()),
+        (0, ""),
+        "{}",
+        answer.stdout
+    );
+    let lines: Vec<Value> = answer
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+
+    let kinds: Vec<&str> = lines
+        .iter()
+        .map(|line| line["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            "server",
+            "action",
+            "supervisor",
+            "action",
+            "supervisor",
+            "supervisor",
+            "outcome",
+            "summary"
+        ]
+    );
+    assert_eq!(lines[3]["action"]["phase"], "working");
+    assert_eq!(lines[2]["pid"], lines[4]["pid"]);
+    assert_ne!(lines[2]["pid"], lines[5]["pid"]);
+    let outcome = &lines[6]["action"];
+    assert_eq!(
+        (&outcome["phase"], &outcome["starts"]),
+        (&json!("completed"), &json!(1))
+    );
+    assert_eq!(
+        lines[7],
+        json!({"kind": "summary", "ok": true, "fault": null})
+    );
+}
+
+#[test]
+fn the_durable_demo_is_readable() {
+    let answer = run(["demo", "--durable"], "");
+    assert_eq!(
+        (answer.code, answer.stderr.as_str()),
+        (0, ""),
+        "{}",
+        answer.stdout
+    );
+    for fact in [
+        "sleep_task",
+        "supervisor 1",
+        "SIGKILL",
+        "supervisor 2",
+        "phase completed, starts 1",
+        "one start, one outcome",
+    ] {
+        assert!(answer.stdout.contains(fact), "{fact}: {}", answer.stdout);
+    }
+}

@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod demo;
+mod durable;
 mod event_check;
 mod help;
+#[cfg(feature = "crash-points")]
+mod kill;
 mod listen;
+mod robot;
 mod rvc;
 mod sign;
 mod verify;

@@ -7,6 +7,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rvc_wire::Map;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio_rustls::rustls::crypto::ring;
 
 /// An MCP client, as a brain has one.
 pub(crate) struct Client {
@@ -16,6 +17,9 @@ pub(crate) struct Client {
 impl Client {
     /// Connects over streamable HTTP, and through no proxy.
     pub(crate) async fn connect(url: &str) -> anyhow::Result<Self> {
+        // What rvc-durable needs of reqwest leaves the choice to the program. One that was made
+        // before stands.
+        let _ = ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()
             // rmcp's own client keeps none either: a reused one stalls for 40 ms on Linux.

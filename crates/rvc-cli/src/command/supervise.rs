@@ -1,0 +1,123 @@
+use std::collections::HashMap;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use rvc_durable::{ActionId, Durable, Phase, Update};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::command::action::{Form, JSON_HELP, Report};
+use crate::database::Database;
+use crate::stop;
+use crate::supervision::{self, Supervision};
+
+/// Drives the actions of a database to their outcomes
+///
+/// Runs until Ctrl-C or SIGTERM, which end it in order: it finishes the steps in hand. Whatever
+/// else ends it, even SIGKILL, loses nothing: start it again. Several may run on one database.
+/// Prints an action whenever its phase changes.
+#[derive(Args)]
+#[command(after_long_help = JSON_HELP)]
+pub(crate) struct Supervise {
+    #[command(flatten)]
+    database: Database,
+
+    /// End, with exit code 0, when nothing is open and no clean-up is due
+    #[arg(long)]
+    until_idle: bool,
+
+    #[command(flatten)]
+    supervision: Supervision,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Supervise {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+        runtime.block_on(self.supervise())?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn supervise(self) -> anyhow::Result<()> {
+        let stopped = stop::requested()?;
+        let durable = self.database.open(self.supervision.options()?)?;
+        let mut chronicle = Chronicle {
+            updates: durable.updates(),
+            phases: HashMap::new(),
+            form: Form::of_stdout(self.json),
+        };
+        durable.supervise();
+        tracing::info!("supervising");
+        let idle = async {
+            if self.until_idle {
+                durable.idle().await
+            } else {
+                std::future::pending().await
+            }
+        };
+        let ended = tokio::select! {
+            ended = chronicle.keep(&durable) => ended,
+            idle = idle => idle.context("cannot tell whether anything is open"),
+            () = stopped => Ok(()),
+        };
+        supervision::close(&durable).await?;
+        ended?;
+        chronicle.rest(&durable).await
+    }
+}
+
+/// Prints what becomes of actions.
+struct Chronicle {
+    updates: Receiver<Update>,
+    /// The phases that were printed last, of actions with something left to do.
+    phases: HashMap<ActionId, Phase>,
+    form: Form,
+}
+
+impl Chronicle {
+    /// Prints until it cannot.
+    async fn keep(&mut self, durable: &Durable) -> anyhow::Result<()> {
+        loop {
+            match self.updates.recv().await {
+                Ok(update) => self.print(durable, update).await?,
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!(missed, "changes were not printed");
+                }
+                Err(RecvError::Closed) => return Ok(()),
+            }
+        }
+    }
+
+    /// Prints what has come already.
+    async fn rest(&mut self, durable: &Durable) -> anyhow::Result<()> {
+        while let Ok(update) = self.updates.try_recv() {
+            self.print(durable, update).await?;
+        }
+        Ok(())
+    }
+
+    async fn print(&mut self, durable: &Durable, update: Update) -> anyhow::Result<()> {
+        let printed = self.phases.get(&update.action);
+        if printed == Some(&update.phase) && !update.phase.is_final() {
+            return Ok(());
+        }
+        let Some(row) = durable.action(&update.action).await? else {
+            return Ok(());
+        };
+        // The row may be further than the news.
+        let is_new = printed != Some(&row.phase);
+        if row.is_at_rest() {
+            self.phases.remove(&update.action);
+        } else {
+            self.phases.insert(update.action, row.phase);
+        }
+        if is_new {
+            Report::new(row).print(self.form)?;
+        }
+        Ok(())
+    }
+}

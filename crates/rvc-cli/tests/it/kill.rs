@@ -1,0 +1,169 @@
+//! The supervisor as a child process that is killed, stopped and started again.
+//!
+//! `Delivered` and `DeliveryCommitted` are steps of a foreign host, which the command line has
+//! none of; with the ledger, outcome and action commit together.
+
+mod random;
+mod stopped;
+
+use std::collections::HashMap;
+use std::os::unix::process::ExitStatusExt;
+
+use serde_json::{Value, json};
+
+use crate::durable::{Supervisor, World};
+
+/// The outcomes that were seen, which may never change and never go.
+#[derive(Default)]
+struct Outcomes(HashMap<String, Value>);
+
+impl Outcomes {
+    /// Compares what is there with what was there before.
+    fn check(&mut self, views: Vec<Value>) {
+        let mut missing = self.0.clone();
+        for view in views {
+            let action = view["action_id"].as_str().unwrap().to_owned();
+            let before = missing.remove(&action);
+            if view["action_state"] == "pending" {
+                assert_eq!(before, None, "{action} lost its outcome");
+                continue;
+            }
+            let outcome = json!([
+                view["phase"],
+                view["error_code"],
+                view["message"],
+                view["result"]
+            ]);
+            if let Some(before) = before {
+                assert_eq!(before, outcome, "the outcome of {action} changed");
+            }
+            self.0.insert(action, outcome);
+        }
+        assert!(missing.is_empty(), "actions are gone: {missing:?}");
+    }
+}
+
+/// Supervises, and is killed where `step` is reached.
+fn killed_at(world: &World, step: &str) {
+    let mut supervisor = world.supervisor(&[]);
+    supervisor.env("RVC_SIGNAL_AT", format!("{step}=KILL"));
+    let ended = Supervisor::spawn(&mut supervisor).wait();
+    assert_eq!(ended.signal(), Some(9), "{step}: {ended}");
+}
+
+/// The action after all is over: its phase, its error code, and the starts that were counted
+/// here and at the server.
+fn end(world: &World, action: &str) -> (String, Value, u64, u32) {
+    world.until_idle();
+    let view = world.show(action);
+    (
+        view["phase"].as_str().unwrap().to_owned(),
+        view["error_code"].clone(),
+        view["starts"].as_u64().unwrap(),
+        world.robot.starts(action),
+    )
+}
+
+#[test]
+fn a_kill_at_any_step_of_a_life_leaves_one_start_at_most_and_one_outcome() {
+    let unknown = || json!("START_OUTCOME_UNKNOWN");
+    for (step, phase, code, starts, counted) in [
+        ("claimed", "completed", Value::Null, 1, 1),
+        ("connected", "completed", Value::Null, 1, 1),
+        // Not a byte was sent, which nobody but the dead process knew.
+        ("sending_committed", "unknown", unknown(), 1, 0),
+        ("start_answered", "unknown", unknown(), 1, 1),
+        ("link_committed", "completed", Value::Null, 1, 1),
+        ("poll_answered", "completed", Value::Null, 1, 1),
+        ("poll_committed", "completed", Value::Null, 1, 1),
+        ("outcome_committed", "completed", Value::Null, 1, 1),
+    ] {
+        for tool in ["drive", "dock"] {
+            let world = World::new();
+            world.start("a", tool);
+            killed_at(&world, step);
+            let mut outcomes = Outcomes::default();
+            outcomes.check(world.json(&["action", "list"]));
+
+            let found = end(&world, "a");
+
+            let expected = (phase.to_owned(), code.clone(), starts, counted);
+            assert_eq!(found, expected, "{tool} at {step}");
+            outcomes.check(world.json(&["action", "list"]));
+            assert_eq!(outcomes.0.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_kill_around_an_answer_loses_neither_the_answer_nor_the_outcome() {
+    for step in ["input_sent", "poll_committed"] {
+        let world = World::new();
+        world.start("a", "ask");
+        let mut supervisor = Supervisor::spawn(&mut world.supervisor(&[]));
+        supervisor.wait_for("input_required");
+        supervisor.kill();
+        let yes = r#"confirm={"action": "accept", "content": {}}"#;
+        world.json(&["action", "answer", "a", "--input", yes]);
+        killed_at(&world, step);
+
+        let found = end(&world, "a");
+
+        assert_eq!(found, ("completed".into(), Value::Null, 1, 1), "{step}");
+    }
+}
+
+#[test]
+fn a_kill_around_a_cancel_loses_neither_the_cancel_nor_the_servers() {
+    for step in ["cancel_asked", "cancel_committed"] {
+        for tool in ["roam", "dock"] {
+            let world = World::new();
+            let url = world.robot.url.clone();
+            let mut start = vec!["action", "start", "--url", &url, "--action-id", "a"];
+            start.extend(["--tool", tool, "--args-json"]);
+            start.push(r#"{"key": "a", "polls": 1000000}"#);
+            world.json(&start);
+            let mut supervisor = Supervisor::spawn(&mut world.supervisor(&[]));
+            supervisor.wait_for("working");
+            supervisor.kill();
+            world.json(&["action", "cancel", "a"]);
+            killed_at(&world, step);
+
+            let found = end(&world, "a");
+
+            let expected = ("cancelled".into(), json!("CANCELLED"), 1, 1);
+            assert_eq!(found, expected, "{tool} at {step}");
+            assert!(world.robot.cancels("a") >= 1, "{tool} at {step}");
+            assert_eq!(world.show("a")["remote_status"], "cancelled");
+        }
+    }
+}
+
+#[test]
+fn a_handle_that_arrives_after_the_cancel_is_cancelled_after_a_kill_and_nothing_is_delivered() {
+    let world = World::new();
+    world.start("a", "held");
+    let mut supervisor = world.supervisor(&[]);
+    supervisor.env("RVC_SIGNAL_AT", "link_committed=KILL");
+    let mut supervisor = Supervisor::spawn(&mut supervisor);
+    supervisor.wait_for("sending");
+
+    // The host cancels from another process, then the handle arrives.
+    world.json(&["action", "cancel", "a"]);
+    world.robot.release();
+    assert_eq!(supervisor.wait().signal(), Some(9));
+    assert_eq!(world.robot.cancels("a"), 0);
+    let view = world.show("a");
+    assert_eq!(view["phase"], "cancelled");
+    assert!(view["remote_task_id"].is_string());
+
+    let found = end(&world, "a");
+
+    assert_eq!(found, ("cancelled".into(), json!("CANCELLED"), 1, 1));
+    assert!(world.robot.cancels("a") >= 1);
+    let view = world.show("a");
+    assert_eq!(
+        (&view["remote_status"], &view["result"]),
+        (&json!("cancelled"), &Value::Null)
+    );
+}
