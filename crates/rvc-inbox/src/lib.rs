@@ -93,7 +93,7 @@
 //!   `seq` is named, a `seq` that starts again is another task ([`Sighting::Again`]), and
 //!   [`Accepted::should_poll`] says when to ask `get_task`.
 //! - No request ends the receiver, and no peer holds a connection for longer than 30 s without
-//!   sending a head, or for longer than 10 s with an unfinished body.
+//!   sending a head or without taking an answer, or for longer than 10 s with an unfinished body.
 //!
 //! # Cancel safety
 //!
@@ -113,6 +113,7 @@ mod ledger;
 mod rejection;
 mod serve;
 mod service;
+mod stall_guard;
 
 pub use crate::accepted::{Accepted, Gap, Kind, Sighting};
 pub use crate::handler::{Handler, NotNow};

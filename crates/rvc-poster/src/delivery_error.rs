@@ -34,12 +34,20 @@ pub(crate) enum DeliveryError {
         /// The beginning of the answer's body.
         answer: String,
     },
+
+    /// The connector or the clock panicked; the panic's message went to the panic hook.
+    #[error("the connector or the clock panicked")]
+    Panicked,
 }
 
 impl DeliveryError {
     /// Whether the endpoint itself could not be reached, so that every task's event would fail.
     pub(crate) fn is_unreached(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::ConnectTimeout(_))
+        // All tasks share the connector and the clock.
+        matches!(
+            self,
+            Self::Connect(_) | Self::ConnectTimeout(_) | Self::Panicked
+        )
     }
 
     /// How long the endpoint asks to be left alone.
@@ -93,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_missing_connection_means_that_the_endpoint_is_unreached() {
+    fn what_fails_for_every_task_alike_means_that_the_endpoint_is_unreached() {
         let refused = DeliveryError::Refused {
             status: StatusCode::SERVICE_UNAVAILABLE,
             retry_after: None,
@@ -104,6 +112,7 @@ mod tests {
             (DeliveryError::ConnectTimeout(Duration::ZERO), true),
             (DeliveryError::AnswerTimeout(Duration::ZERO), false),
             (refused, false),
+            (DeliveryError::Panicked, true),
         ] {
             assert_eq!(error.is_unreached(), unreached, "{error}");
         }

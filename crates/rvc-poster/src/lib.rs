@@ -58,7 +58,8 @@
 //!   line; an end of a task or an event that was attempted, never. The gap in `seq` tells the
 //!   receiver to poll. Nothing survives the process.
 //! - *Harmless.* [`EventPoster::post`] never waits, fails or panics. An endpoint that hangs, drips
-//!   or never stops costs its own attempts and nothing else. Redirects are not followed.
+//!   or never stops costs its own attempts and nothing else, and so does a [`Connector`] or a clock that panics.
+//!   Redirects are not followed.
 //! - Everything that is lost is logged. No secret and no query of a URL ever is.
 //!
 //! # Cancel safety

@@ -96,7 +96,12 @@ impl EventPoster {
     /// Takes no more events, delivers for at most `drain`, and reports what was left (contract
     /// decision 18).
     ///
-    /// A second call waits too, and gets the same report.
+    /// A second call waits too, and gets the same report. Outside a tokio runtime there is nothing
+    /// to wait for, and it reports at once.
+    ///
+    /// # Panics
+    ///
+    /// In a tokio runtime without a time driver (`enable_time`), which delivery needs as well.
     ///
     /// # Cancel safety
     ///

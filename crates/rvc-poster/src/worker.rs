@@ -1,14 +1,20 @@
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::courier::Courier;
+use crate::delivery_error::DeliveryError;
 use crate::engine::{Engine, Next};
 use crate::journal;
 use crate::outbox::{Attempt, Finished, Outcome};
 use crate::queue::LineId;
+use crate::schedule::Opened;
 
 /// A task that makes one attempt after the other, on a connection that it keeps.
 pub(crate) struct Worker {
@@ -39,13 +45,23 @@ impl Worker {
             let outcome = ended.as_ref().map(|it| (it.attempt.line, &it.outcome));
             self.in_flight = None;
             let (finished, next) = self.engine.next(self.place, outcome, now);
+            if let Next::Attempt(attempt) = &next {
+                self.in_flight = Some(attempt.line);
+            }
             if let (Some(ended), Some(finished)) = (ended.take(), finished) {
                 self.tell(&ended, finished, now);
             }
             match next {
                 Next::Attempt(attempt) => {
-                    self.in_flight = Some(attempt.line);
-                    let outcome = courier.deliver(&attempt.event, now).await;
+                    let delivered = unless_panicked(courier.deliver(&attempt.event, now)).await;
+                    let outcome = delivered.unwrap_or_else(|Panicked| {
+                        // What the panic left behind is not to be trusted.
+                        courier = Courier::new(self.engine.route().clone());
+                        Outcome {
+                            result: Err(Arc::new(DeliveryError::Panicked)),
+                            connection: Opened::Earlier,
+                        }
+                    });
                     ended = Some(Ended {
                         attempt,
                         outcome,
@@ -102,6 +118,21 @@ impl Drop for Worker {
             self.engine.worker_lost(self.place, self.in_flight);
         }
     }
+}
+
+/// The connector or the clock, which anybody may write, panicked.
+struct Panicked;
+
+/// Runs a future to its end or to its panic, which ends that future and nothing else.
+async fn unless_panicked<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut future = pin!(future);
+    poll_fn(
+        |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        },
+    )
+    .await
 }
 
 /// An attempt that has a result.

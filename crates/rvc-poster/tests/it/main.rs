@@ -10,6 +10,7 @@ mod logs;
 mod order;
 mod outage;
 mod overflow;
+mod panics;
 mod runtime;
 mod signing;
 mod support;
