@@ -49,12 +49,18 @@ impl ServerFlags {
     }
 }
 
+/// Has TLS use ring, where a client is built with it. A choice that was made before stands.
+pub fn choose_cryptography() {
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+}
+
 /// Starts the log on standard error, runs the program, and logs why it failed if it did.
 ///
 /// # Cancel safety
 ///
 /// That of `program`.
 pub async fn run(log: LogFormat, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    choose_cryptography();
     if let Err(error) = logging::init(log) {
         eprintln!("{error}");
         return ExitCode::FAILURE;

@@ -14,6 +14,7 @@ struct Client(RunningService<RoleClient, ()>);
 
 impl Client {
     async fn connect(url: String) -> Self {
+        rvc_examples::choose_cryptography();
         let transport = StreamableHttpClientTransport::from_uri(url);
         Self(().serve(transport).await.expect("the server speaks MCP"))
     }
