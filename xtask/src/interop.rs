@@ -4,7 +4,8 @@
 //! examples/interop/<name>.txt ───► target/interop/<name>  (venv, pip)
 //! examples/interop/package.json ─► target/interop/node    (npm)
 //! cargo build --release ─────────► target/release/examples/<server>
-//!                          tests ─┴─► the ignored tests of the binary `interop`
+//!                          tests ─┴─► the ignored tests of the binary `interop`, and of
+//!                                     rvc-durable's with FastMCP
 //! ```
 
 use std::path::Path;
@@ -43,9 +44,9 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
         workspace,
         Selection::Interop,
         &[
-            ("RVC_INTEROP_VENVS", &home),
-            ("RVC_INTEROP_NODE", &node),
-            ("RVC_RELEASE_DIR", &release),
+            ("RVC_INTEROP_VENVS", home.as_os_str()),
+            ("RVC_INTEROP_NODE", node.as_os_str()),
+            ("RVC_RELEASE_DIR", release.as_os_str()),
         ],
     )
 }

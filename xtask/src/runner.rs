@@ -1,5 +1,6 @@
 //! Runs the workspace's tests: with nextest, else with `cargo test`.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -39,7 +40,7 @@ enum Runner {
 pub(crate) fn run(
     workspace: &Workspace,
     selection: Selection,
-    variables: &[(&str, &std::path::Path)],
+    variables: &[(&str, &OsStr)],
 ) -> anyhow::Result<Outcome> {
     let runner = match NEXTEST.ensure(workspace) {
         Ok(()) => Runner::Nextest,
@@ -65,7 +66,8 @@ pub(crate) fn run(
 
 /// The command line of one selection.
 fn arguments(runner: Runner, selection: Selection) -> Vec<&'static str> {
-    const INTEROP: &str = "package(rvc-examples) & binary(interop)";
+    const INTEROP: &str =
+        "(package(rvc-examples) & binary(interop)) | (package(rvc-durable) & test(fastmcp::))";
     let (command, chosen): (&[&str], &[&str]) = match runner {
         Runner::Nextest => (
             &["nextest", "run", "--no-fail-fast"],
@@ -79,7 +81,13 @@ fn arguments(runner: Runner, selection: Selection) -> Vec<&'static str> {
             &["test", "--no-fail-fast"],
             match selection {
                 Selection::Plain => &["--all-targets"],
-                Selection::Interop => &["--test=interop", "--", "--ignored"],
+                Selection::Interop => &[
+                    "--test=interop",
+                    "--test=it",
+                    "--",
+                    "--ignored",
+                    "--skip=soak",
+                ],
                 Selection::Soak => &["--all-targets", "soak", "--", "--ignored"],
             },
         ),
