@@ -73,7 +73,7 @@ pub(crate) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "no-std",
-        checks: "rvc-sign links without std and without an allocation",
+        checks: "rvc-wire links without std, rvc-sign without an allocation too",
         advice: "a dependency's feature or a new line needs std or allocates: `cargo tree -e features` in the no-std program shows the former",
         run: no_std::stage,
     },
