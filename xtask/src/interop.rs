@@ -17,6 +17,9 @@ use crate::outcome::Outcome;
 use crate::runner::{self, Selection};
 use crate::workspace::Workspace;
 
+/// The examples that the peers talk to.
+const SERVERS: [&str; 3] = ["sleeper", "navigator", "conformance"];
+
 /// Makes what the tests need, then runs them.
 pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
     if let Some(reason) = missing_python(workspace).or_else(|| missing_npm(workspace)) {
@@ -37,7 +40,8 @@ pub(crate) fn stage(workspace: &Workspace) -> anyhow::Result<Outcome> {
         .cargo(["build", "--release", "--package=rvc-cli"])
         .run()?;
     workspace
-        .cargo(["build", "--release", "--package=rvc-examples", "--examples"])
+        .cargo(["build", "--release", "--package=rvc-examples"])
+        .args(SERVERS.map(|name| format!("--example={name}")))
         .run()?;
     let release = workspace.target.join("release");
     runner::run(
