@@ -10,8 +10,9 @@ const APPLICATION: i32 = 0x7276_6331;
 
 /// Brings a connection and its database to where the store wants them.
 pub(super) fn prepare(db: &mut Connection) -> Result<(), StoreError> {
-    // Refuse before anything is written: not even the journal mode changes.
-    let found = version(db)?;
+    // Refuse before anything is written: not even the journal mode changes. In one transaction,
+    // or a file that another process is just making its own would look like neither's.
+    let found = version(&*db.transaction()?)?;
     // In memory there is no WAL, and the answer says so.
     db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))?;
     db.pragma_update(None, "synchronous", "full")?;
