@@ -143,15 +143,19 @@ fn list_tasks_tool() -> Tool {
     )
 }
 
+fn task_id_property() -> Value {
+    json!({
+        "type": "string",
+        "description":
+            "The task_id that was returned when the task was started, such as nav-7f3a2b.",
+    })
+}
+
 fn task_id_schema() -> Arc<JsonObject> {
     schema(json!({
         "type": "object",
         "properties": {
-            "task_id": {
-                "type": "string",
-                "description":
-                    "The task_id that was returned when the task was started, such as nav-7f3a2b.",
-            },
+            "task_id": task_id_property(),
         },
         "required": ["task_id"],
     }))

@@ -6,7 +6,7 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use rvc_tasks::TaskManager;
 use serde_json::{Value, json};
 
-use super::{ArgumentError, ToolAnswer, kind, not_found, schema, task_id};
+use super::{ArgumentError, ToolAnswer, kind, not_found, schema, task_id, task_id_property};
 use crate::answer::json_text;
 
 /// Callers give a call about 30 seconds.
@@ -21,11 +21,7 @@ pub(super) fn wait_task_tool() -> Tool {
     let schema = schema(json!({
         "type": "object",
         "properties": {
-            "task_id": {
-                "type": "string",
-                "description":
-                    "The task_id that was returned when the task was started, such as nav-7f3a2b.",
-            },
+            "task_id": task_id_property(),
             "timeout_s": {
                 "type": "number",
                 "minimum": 0,
