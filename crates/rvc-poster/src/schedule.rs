@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A line is in the set or queue of its phase, and while Ready or Waiting in `expiry` too.
+//! 1. A line is in the set of its phase and in no other, and while Ready or Waiting in `expiry` too.
 //! 2. A line's standing changes only while it is in flight, so the counters never drift.
 //! 3. Of a line at most one event is in flight.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub(crate) struct Schedule {
     max_connections: usize,
     give_up_after: Duration,
     plans: Vec<Option<Plan>>,
-    ready: [VecDeque<(u64, LineId)>; STANDINGS],
-    ready_count: [usize; STANDINGS],
+    /// By ticket: the line that has been ready longest comes first.
+    ready: [BTreeSet<(u64, LineId)>; STANDINGS],
     waiting: BTreeSet<(Instant, LineId)>,
     expiry: BTreeSet<(Instant, LineId)>,
     idle: BTreeSet<(Instant, LineId)>,
@@ -84,7 +84,6 @@ impl Schedule {
             give_up_after,
             plans: Vec::new(),
             ready: Default::default(),
-            ready_count: [0; STANDINGS],
             waiting: BTreeSet::new(),
             expiry: BTreeSet::new(),
             idle: BTreeSet::new(),
@@ -132,7 +131,7 @@ impl Schedule {
 
     /// How many lines could be taken now.
     pub(crate) fn takeable(&self, now: Instant) -> usize {
-        let [proven, new, troubled] = self.ready_count;
+        let [proven, new, troubled] = self.ready.each_ref().map(BTreeSet::len);
         let takeable = proven + (new + troubled).min(self.room_for_suspects());
         match &self.outage {
             Some(outage) if !outage.may_probe(now) => 0,
@@ -298,7 +297,7 @@ impl Schedule {
         let probe = self
             .outage
             .as_ref()
-            .filter(|_| self.ready_count != [0; STANDINGS])
+            .filter(|_| self.ready.iter().any(|lines| !lines.is_empty()))
             .and_then(Outage::next_probe)
             // A probe that may go already goes as soon as a worker is free.
             .filter(|&at| at > now);
@@ -341,24 +340,13 @@ impl Schedule {
         share.saturating_sub(self.suspects_in_flight)
     }
 
-    /// The first of the ready lines of a standing; passes over entries that are out of date.
-    fn first_ready(&mut self, standing: Standing) -> Option<(u64, LineId)> {
-        let queue = &mut self.ready[standing as usize];
-        while let Some(&(entry, id)) = queue.front() {
-            let plan = self.plans[id.0].as_ref();
-            if plan.is_some_and(|it| matches!(it.phase, Phase::Ready { ticket } if ticket == entry))
-            {
-                return Some((entry, id));
-            }
-            queue.pop_front();
-        }
-        None
+    fn first_ready(&self, standing: Standing) -> Option<(u64, LineId)> {
+        self.ready[standing as usize].first().copied()
     }
 
     fn enter_ready(&mut self, id: LineId) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.ready[self.plan(id).standing as usize].push_back((ticket, id));
         self.enter(id, Phase::Ready { ticket });
     }
 
@@ -371,8 +359,8 @@ impl Schedule {
                 self.idle.insert((since, id));
                 return;
             }
-            Phase::Ready { .. } => {
-                self.ready_count[standing as usize] += 1;
+            Phase::Ready { ticket } => {
+                self.ready[standing as usize].insert((ticket, id));
                 self.expiry.insert((since, id));
             }
             Phase::Waiting { until } => {
@@ -396,8 +384,8 @@ impl Schedule {
                 self.idle.remove(&(since, id));
                 return;
             }
-            Phase::Ready { .. } => {
-                self.ready_count[standing as usize] -= 1;
+            Phase::Ready { ticket } => {
+                self.ready[standing as usize].remove(&(ticket, id));
                 self.expiry.remove(&(since, id));
             }
             Phase::Waiting { until } => {

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use std::collections::VecDeque;
 use std::io;
 
 use http::StatusCode;
@@ -62,6 +63,20 @@ fn attempts_until_given_up(error: &Arc<DeliveryError>) -> (Vec<u128>, u128) {
         }
         now = schedule.next_change(now).unwrap();
     }
+}
+
+#[test]
+fn a_line_whose_only_event_gives_way_again_and_again_leaves_nothing_behind() {
+    let now = Instant::now();
+    let mut schedule = schedule(8);
+    schedule.arrived(LINE, now);
+    for _ in 0..1_000 {
+        schedule.arrived(LineId(1), now);
+        schedule.front_shed(LineId(1), false, now);
+    }
+    let ready: Vec<_> = schedule.ready.iter().flatten().collect();
+    assert_eq!(ready, [&(0, LINE)]);
+    assert_eq!(schedule.expiry.len(), 1);
 }
 
 #[test]
@@ -367,7 +382,7 @@ proptest! {
             }
         }
         prop_assert!(schedule.waiting.is_empty() && schedule.expiry.is_empty());
-        prop_assert_eq!(schedule.ready_count, [0; STANDINGS]);
+        prop_assert!(schedule.ready.iter().all(BTreeSet::is_empty));
         prop_assert_eq!(schedule.troubled_with_events, 0);
     }
 }
