@@ -25,8 +25,8 @@ pub(crate) struct Queue {
     ends: Size,
 }
 
-/// Which line gives way next. Kept only while the queue is filling up: as long as events flow it
-/// would cost each of them more than all else here.
+/// Which line gives way next. Made when an event must, and kept until the queue is half empty: as
+/// long as there is room it would cost each event more than all else here.
 #[derive(Debug, Default)]
 struct Ranking {
     longest: BTreeSet<(usize, LineId)>,
@@ -98,9 +98,6 @@ impl Queue {
             self.ends.add(&event);
         }
         self.change(id, |line| line.push(event));
-        if self.ranking.is_none() && self.is_filled(2) {
-            self.ranking = Some(self.rank());
-        }
         self.shed_to_limits()
     }
 
@@ -116,7 +113,7 @@ impl Queue {
         if event.event_type().is_end() {
             self.ends.subtract(&event);
         }
-        if self.ranking.is_some() && !self.is_filled(4) {
+        if self.ranking.is_some() && self.is_half_empty() {
             self.ranking = None;
         }
         Some(event)
@@ -140,10 +137,8 @@ impl Queue {
             .filter(|&(_, events)| events > 0)
     }
 
-    /// Whether one part in so many of a limit is in use.
-    fn is_filled(&self, parts: usize) -> bool {
-        self.size.events >= self.limits.events / parts
-            || self.size.bytes >= self.limits.bytes / parts
+    fn is_half_empty(&self) -> bool {
+        self.size.events <= self.limits.events / 2 && self.size.bytes <= self.limits.bytes / 2
     }
 
     fn rank(&self) -> Ranking {
@@ -159,17 +154,20 @@ impl Queue {
     fn shed_to_limits(&mut self) -> Vec<Shed> {
         let others = self.limits.without_room_for_ends();
         let mut shed = Vec::new();
-        while let Some(ranking) = &self.ranking {
-            let ranks = if self.size.events > self.limits.events
-                || self.size.events - self.ends.events > others.events
-            {
-                &ranking.longest
-            } else if self.size.bytes > self.limits.bytes
-                || self.size.bytes - self.ends.bytes > others.bytes
-            {
-                &ranking.heaviest
-            } else {
+        loop {
+            let too_many = self.size.events > self.limits.events
+                || self.size.events - self.ends.events > others.events;
+            let too_heavy = self.size.bytes > self.limits.bytes
+                || self.size.bytes - self.ends.bytes > others.bytes;
+            if !too_many && !too_heavy {
                 break;
+            }
+            let ranking = self.ranking.take().unwrap_or_else(|| self.rank());
+            let ranking = self.ranking.insert(ranking);
+            let ranks = if too_many {
+                &ranking.longest
+            } else {
+                &ranking.heaviest
             };
             let Some(&(_, id)) = ranks.last() else {
                 break;
