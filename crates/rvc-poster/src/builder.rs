@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rvc_wire::ServerName;
 
 use crate::connector::{Connector, NetConnector};
-use crate::courier::{Route, WallClock};
+use crate::courier::{self, Route, WallClock};
 use crate::engine::Engine;
 use crate::poster::EventPoster;
 use crate::skew::SkewWatch;
@@ -112,6 +112,7 @@ impl EventPosterBuilder {
         };
         journal::enabled(&self.server, &self.endpoint);
         let route = Route {
+            server_header: courier::header_value(self.server.as_str()),
             server: self.server,
             endpoint: self.endpoint,
             connector,

@@ -22,6 +22,7 @@ use crate::{Connector, Endpoint, OutgoingEvent, journal, retry};
 /// What every attempt of a poster has in common.
 pub(crate) struct Route {
     pub(crate) server: ServerName,
+    pub(crate) server_header: HeaderValue,
     pub(crate) endpoint: Endpoint,
     pub(crate) connector: Box<dyn Connector>,
     pub(crate) clock: WallClock,
@@ -183,7 +184,6 @@ impl Route {
         // A clock before 1970 has no timestamp on the wire; the receiver calls 0 stale as well.
         let now = (self.clock)().max(0);
         let signed = SignedHeaders::new(self.endpoint.secret(), now, &body);
-        let value = |text: &str| HeaderValue::from_str(text).expect("the value is plain ASCII");
 
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -191,9 +191,9 @@ impl Route {
         let headers = request.headers_mut();
         headers.insert(HOST, self.endpoint.host_header().clone());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(&SERVER, value(self.server.as_str()));
-        headers.insert(&TIMESTAMP, value(signed.timestamp()));
-        headers.insert(&SIGNATURE, value(signed.signature()));
+        headers.insert(&SERVER, self.server_header.clone());
+        headers.insert(&TIMESTAMP, header_value(signed.timestamp()));
+        headers.insert(&SIGNATURE, header_value(signed.signature()));
         request
     }
 
@@ -203,6 +203,15 @@ impl Route {
         let now = headers.get(DATE).and_then(parse_date);
         retry::retry_after(header, now.unwrap_or_else(|| (self.clock)()))
     }
+}
+
+/// The value of a header that is plain ASCII.
+///
+/// # Panics
+///
+/// If it is not.
+pub(crate) fn header_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("the value is plain ASCII")
 }
 
 /// What an answer says, in one line that moves no terminal's cursor.
