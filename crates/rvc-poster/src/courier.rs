@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::alarm::Alarm;
 use crate::connection::Connection;
 use crate::delivery_error::DeliveryError;
+use crate::departure::Departure;
 use crate::outbox::Outcome;
 use crate::schedule::Opened;
 use crate::skew::SkewWatch;
@@ -53,12 +54,17 @@ impl Courier {
     }
 
     /// Makes one attempt to deliver an event, which begins now.
-    pub(crate) async fn deliver(&mut self, event: &OutgoingEvent, now: Instant) -> Outcome {
+    pub(crate) async fn deliver(
+        &mut self,
+        event: &OutgoingEvent,
+        departure: Departure,
+        now: Instant,
+    ) -> Outcome {
         let limit = self.route.attempt_timeout;
         let deadline = now + limit;
         let mut connection = Opened::Earlier;
         let mut alarm = std::mem::take(&mut self.alarm);
-        let exchange = self.exchange(event, &mut connection);
+        let exchange = self.exchange(event, departure, &mut connection);
         let result = match alarm.before(deadline, exchange).await {
             Some(Ok(answer)) => self.conclude(answer, deadline, &mut alarm).await,
             Some(Err(error)) => Err(error),
@@ -88,11 +94,13 @@ impl Courier {
     async fn exchange(
         &mut self,
         event: &OutgoingEvent,
+        departure: Departure,
         opened: &mut Opened,
     ) -> Result<Response<Incoming>, DeliveryError> {
         if let Some(connection) = &mut self.connection {
             if connection.is_ready() {
                 let request = self.route.request(event);
+                departure.wait().await;
                 match connection.send(request).await {
                     Ok(answer) => return Ok(answer),
                     Err(failure) if failure.received => {

@@ -13,6 +13,7 @@ pub(crate) struct Crew {
     /// The last to rest is called first: its connection is the freshest.
     resting: Vec<usize>,
     called: usize,
+    working: usize,
 }
 
 #[derive(Debug)]
@@ -48,6 +49,7 @@ impl Crew {
             places: (0..places).map(|_| place()).collect(),
             resting: Vec::new(),
             called: 0,
+            working: 0,
         }
     }
 
@@ -73,6 +75,11 @@ impl Crew {
     /// What rings for the worker of a place.
     pub(crate) fn bell(&self, index: usize) -> Arc<Notify> {
         self.places[index].bell.clone()
+    }
+
+    /// How many workers make an attempt or look for one.
+    pub(crate) fn working(&self) -> usize {
+        self.working
     }
 
     /// The worker looks for work.
@@ -103,10 +110,13 @@ impl Crew {
         match before {
             PlaceState::Called => self.called -= 1,
             PlaceState::Resting => self.resting.retain(|&other| other != index),
-            PlaceState::Free | PlaceState::Working => {}
+            PlaceState::Working => self.working -= 1,
+            PlaceState::Free => {}
         }
-        if state == PlaceState::Resting {
-            self.resting.push(index);
+        match state {
+            PlaceState::Resting => self.resting.push(index),
+            PlaceState::Working => self.working += 1,
+            PlaceState::Called | PlaceState::Free => {}
         }
     }
 }
@@ -129,6 +139,7 @@ mod tests {
         crew.works(0);
         crew.works(1);
         assert!(crew.call(1).is_none(), "both work");
+        assert_eq!(crew.working(), 2);
     }
 
     #[test]
@@ -164,6 +175,7 @@ mod tests {
                 crew.call(1);
             }
             crew.left(0);
+            assert_eq!(crew.working(), 0, "{steps}");
         }
     }
 }

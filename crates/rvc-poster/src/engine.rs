@@ -13,13 +13,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::courier::Route;
 use crate::crew::{Call, Crew};
+use crate::departure::Departure;
 use crate::outbox::{Attempt, Finished, Outbox, Outcome, Ticked};
 use crate::queue::LineId;
 use crate::timekeeper::Timekeeper;
@@ -56,7 +57,7 @@ enum Phase {
 
 /// What a worker does next.
 pub(crate) enum Next {
-    Attempt(Attempt),
+    Attempt(Attempt, Departure),
     Rest,
     GoHome,
 }
@@ -135,7 +136,7 @@ impl Engine {
         let finished = ended.map(|(line, outcome)| state.outbox.finish(line, outcome, now));
         let next = if let Some(attempt) = state.outbox.take(now) {
             state.crew.works(place);
-            Next::Attempt(attempt)
+            Next::Attempt(attempt, state.departure())
         } else {
             state.crew.rests(place);
             Next::Rest
@@ -340,6 +341,20 @@ impl State {
             None
         };
         Calls { worker, timekeeper }
+    }
+
+    /// How the next request leaves. Where tasks can run on several threads, one that waits for
+    /// the others wakes a second thread, which costs more than is gained.
+    fn departure(&self) -> Departure {
+        let is_one_thread = self
+            .runtime
+            .as_ref()
+            .is_some_and(|it| it.runtime_flavor() == RuntimeFlavor::CurrentThread);
+        if is_one_thread && self.crew.working() > 1 {
+            Departure::Together
+        } else {
+            Departure::AtOnce
+        }
     }
 
     fn is_drained(&self) -> bool {

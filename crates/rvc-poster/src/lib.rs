@@ -81,6 +81,7 @@ mod connector;
 mod courier;
 mod crew;
 mod delivery_error;
+mod departure;
 mod endpoint;
 mod engine;
 mod journal;

@@ -45,15 +45,16 @@ impl Worker {
             let outcome = ended.as_ref().map(|it| (it.attempt.line, &it.outcome));
             self.in_flight = None;
             let (finished, next) = self.engine.next(self.place, outcome, now);
-            if let Next::Attempt(attempt) = &next {
+            if let Next::Attempt(attempt, _) = &next {
                 self.in_flight = Some(attempt.line);
             }
             if let (Some(ended), Some(finished)) = (ended.take(), finished) {
                 self.tell(&ended, finished, now);
             }
             match next {
-                Next::Attempt(attempt) => {
-                    let delivered = unless_panicked(courier.deliver(&attempt.event, now)).await;
+                Next::Attempt(attempt, departure) => {
+                    let delivery = courier.deliver(&attempt.event, departure, now);
+                    let delivered = unless_panicked(delivery).await;
                     let outcome = delivered.unwrap_or_else(|Panicked| {
                         // What the panic left behind is not to be trusted.
                         courier = Courier::new(self.engine.route().clone());
