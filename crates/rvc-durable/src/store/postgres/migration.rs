@@ -2,6 +2,7 @@ use futures_util::future::BoxFuture;
 
 use super::database::Session;
 use super::failure::Failure;
+use super::options::Tables;
 use crate::store::StoreError;
 use crate::store::record::Value;
 
@@ -15,12 +16,19 @@ const TABLES: &str = "schema_version,runs,actions,registrations,mcp_action_tasks
 /// Brings the tables to where the store wants them. One process does it, the others wait.
 pub(super) fn migrate<'a>(
     session: &'a Session<'a>,
-    _: &'a (),
+    tables: &'a Tables,
 ) -> BoxFuture<'a, Result<(), Failure>> {
     Box::pin(async move {
         // Nothing is written, and no right to create is needed, where nothing is to be done.
-        if version(session).await? == known() {
+        let found = version(session).await?;
+        if found == known() {
             return Ok(());
+        }
+        if found == 0 && *tables == Tables::Expect {
+            return Err(StoreError::Open {
+                detail: "it has no tables of this program".to_owned(),
+            }
+            .into());
         }
         session.batch("SET LOCAL statement_timeout = 0").await?;
         session

@@ -23,6 +23,14 @@ pub struct PostgresOptions {
     patience: Duration,
     clock: Option<Clock>,
     roots: Vec<CertificateDer<'static>>,
+    tables: Tables,
+}
+
+/// What becomes of a database without our tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tables {
+    Create,
+    Expect,
 }
 
 impl PostgresOptions {
@@ -69,12 +77,21 @@ impl PostgresOptions {
             patience: Duration::from_secs(5),
             clock: None,
             roots: Vec::new(),
+            tables: Tables::Create,
         })
     }
 
-    /// Sets the password, so that it need not be in the URL.
+    /// Sets the password where the URL has none.
     pub fn password(mut self, password: impl AsRef<[u8]>) -> Self {
-        self.config.password(password);
+        if self.config.get_password().is_none() {
+            self.config.password(password);
+        }
+        self
+    }
+
+    /// Refuses a database that has no tables yet, instead of creating them.
+    pub fn existing(mut self) -> Self {
+        self.tables = Tables::Expect;
         self
     }
 
@@ -148,7 +165,7 @@ impl PostgresOptions {
             self.clock,
         )?;
         database
-            .run(Scope::Transaction, &(), migration::migrate)
+            .run(Scope::Transaction, &self.tables, migration::migrate)
             .await?;
         let listener = Listener::spawn(self.config, tls, patience);
         Ok(PostgresStore::new(database, listener))

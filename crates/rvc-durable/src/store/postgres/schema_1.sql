@@ -72,7 +72,7 @@ CREATE TABLE mcp_action_tasks (
     gone bigint NOT NULL DEFAULT 0,
     malformed bigint NOT NULL DEFAULT 0,
     last_error text,
-    input_requests text CHECK (input_requests::json IS NOT NULL),
+    input_requests text CHECK (input_requests IS NULL OR input_requests::json IS NOT NULL),
     clean_up_open boolean NOT NULL DEFAULT false,
     cancel_asked bigint NOT NULL DEFAULT 0,
     cancel_acknowledged_at bigint,
@@ -132,7 +132,7 @@ CREATE TABLE mcp_action_outcomes (
     error_code text,
     message text NOT NULL,
     is_error boolean,
-    result text CHECK (result::json IS NOT NULL),
+    result text CHECK (result IS NULL OR result::json IS NOT NULL),
     finished_at bigint NOT NULL,
     -- Nothing but a result that is no error is a success.
     CHECK (phase <> 'completed'
