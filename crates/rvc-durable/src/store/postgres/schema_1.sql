@@ -353,25 +353,18 @@ BEGIN
                 -- has been set back since: a second range of the same index.
                 range_from := CASE part WHEN 0 THEN -9223372036854775808 ELSE horizon + 1 END;
                 range_to := CASE part WHEN 0 THEN now_ms ELSE 9223372036854775807 END;
-                WITH due AS MATERIALIZED (
-                    SELECT t.action_id AS id, t.next_due AS due, t.lease_owner IS NOT NULL AS held
+                SELECT array_agg(due.id), array_agg(due.held) INTO more_actions, more_recovered
+                FROM (
+                    SELECT t.action_id AS id, t.lease_owner IS NOT NULL AS held
                     FROM mcp_action_tasks AS t
                     WHERE t.registration_id = working[place] AND t.next_due IS NOT NULL
                         AND t.next_due BETWEEN range_from AND range_to
                         AND (t.lease_until IS NULL OR t.lease_until <= now_ms
                             OR t.lease_until > horizon)
+                        AND t.action_id <> ALL (all_actions)
                     ORDER BY t.next_due, t.action_id LIMIT quota
                     FOR NO KEY UPDATE SKIP LOCKED
-                ), leased AS (
-                    UPDATE mcp_action_tasks AS t
-                    SET lease_owner = holder, lease_until = now_ms + least(lease_ms, horizon_ms),
-                        fence = t.fence + 1
-                    FROM due WHERE t.action_id = due.id
-                    RETURNING due.id, due.due, due.held
-                )
-                SELECT array_agg(leased.id ORDER BY leased.due, leased.id),
-                    array_agg(leased.held ORDER BY leased.due, leased.id)
-                INTO more_actions, more_recovered FROM leased;
+                ) AS due;
                 CONTINUE WHEN more_actions IS NULL;
                 all_actions := all_actions || more_actions;
                 all_recovered := all_recovered || more_recovered;
@@ -381,6 +374,11 @@ BEGIN
             END LOOP;
         END LOOP;
     END LOOP;
+
+    UPDATE mcp_action_tasks AS t
+    SET lease_owner = holder, lease_until = now_ms + least(lease_ms, horizon_ms),
+        fence = t.fence + 1
+    FROM unnest(all_actions) AS pick (id) WHERE t.action_id = pick.id;
 
     SELECT min(next.due) INTO upcoming
     FROM unnest(working) AS walked (id), LATERAL (
