@@ -25,8 +25,8 @@ use tracing::Instrument as _;
 
 pub use self::checkpoint::{Checkpoint, DurableStep};
 pub use self::options::SupervisorOptions;
-pub(crate) use self::signals::{Signals, told_elsewhere};
 pub use self::signals::Update;
+pub(crate) use self::signals::{Signals, told_elsewhere};
 use self::step::Stepper;
 use crate::log;
 use crate::name::RegistrationId;

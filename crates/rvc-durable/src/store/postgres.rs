@@ -214,3 +214,6 @@ impl Store for PostgresStore {
         Some(self.shared.listener.subscribe())
     }
 }
+
+#[cfg(test)]
+mod tests;
