@@ -77,7 +77,14 @@ async fn listen(
             Ok(Err(error)) => error.to_string(),
             Err(_) => too_long(patience),
         };
-        tracing::debug!(reason = ended, "the news of other processes is not heard");
+        if failures == 0 {
+            tracing::warn!(
+                reason = ended,
+                "the news of other processes is not heard, what they do is seen a tick later"
+            );
+        } else {
+            tracing::debug!(reason = ended, failures, "the news is still not heard");
+        }
         sleep(FIRST_PAUSE * 2_u32.pow(failures.min(6))).await;
         failures = failures.saturating_add(1);
     }

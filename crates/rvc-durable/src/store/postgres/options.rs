@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PostgresStore;
@@ -41,7 +41,8 @@ impl PostgresOptions {
     ///
     /// `sslmode` is `disable`, `prefer` (the default: TLS where the server has it) or `require`.
     /// Where TLS is spoken the server's certificate and name are always verified, so
-    /// `verify-ca` and `verify-full` are the same as `require`. There is no `sslrootcert`, see
+    /// `verify-ca` and `verify-full` are the same as `require`. A Unix socket never speaks it.
+    /// There is no `sslrootcert`, see
     /// [`root_certificates`](Self::root_certificates).
     ///
     /// The password is in no error, no log, and not in what [`Debug`](std::fmt::Debug) shows.
@@ -62,12 +63,21 @@ impl PostgresOptions {
             .replace("sslmode=verify-full", "sslmode=require")
             .replace("sslmode=verify-ca", "sslmode=require");
         // What the parser found wrong may be a piece of the password.
-        let mut config: tokio_postgres::Config = url.parse().map_err(|_| {
-            refused(
-                "the URL is not understood: postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, \
-                 with special characters percent-encoded",
-            )
-        })?;
+        let config = url.parse::<tokio_postgres::Config>();
+        let mut config = config.map_err(|_| not_understood())?;
+        // The rest of a password with an @ in it that is not encoded.
+        let named = config.get_hosts().iter().any(|host| match host {
+            Host::Tcp(name) => name.contains('@'),
+            Host::Unix(_) => false,
+        });
+        if named || config.get_dbname().is_some_and(|name| name.contains('@')) {
+            return Err(not_understood());
+        }
+        // As libpq does: nobody listens on a Unix socket.
+        let is_unix = |host: &Host| matches!(host, Host::Unix(_));
+        if !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_unix) {
+            config.ssl_mode(SslMode::Disable);
+        }
         if config.get_application_name().is_none() {
             config.application_name("rvc");
         }
@@ -152,9 +162,6 @@ impl PostgresOptions {
             .keepalives_idle(Duration::from_secs(10))
             .keepalives_interval(Duration::from_secs(5))
             .keepalives_retries(3);
-        if self.config.get_ssl_mode() == SslMode::Disable {
-            self.roots.clear();
-        }
         let tls = tls::client(self.roots).map_err(|error| refused(&error.to_string()))?;
         let tls = MakeRustlsConnect::new(tls);
         let database = Database::new(
@@ -181,6 +188,13 @@ impl std::fmt::Debug for PostgresOptions {
             .field("connections", &self.connections)
             .finish_non_exhaustive()
     }
+}
+
+fn not_understood() -> StoreError {
+    refused(
+        "the URL is not understood: postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, with \
+         special characters percent-encoded",
+    )
 }
 
 fn refused(reason: &str) -> StoreError {

@@ -8,18 +8,24 @@ async fn while_the_server_is_away_operations_fail_and_after_it_is_back_they_go_o
     let database = Database::alone().await;
     let cluster = database.cluster.as_ref().unwrap();
     let options = PostgresOptions::url(&database.url()).unwrap();
-    let store = options.patience(Duration::from_millis(200)).open();
+    let store = options.patience(Duration::from_secs(2)).open();
     let store = store.await.unwrap();
     submit(&store, "a").await;
     let claimed = claim(&store).await;
     let (write, _) = begin(&claimed);
 
     cluster.crash().unwrap();
+    let (written, read, counted, cancelled) = tokio::join!(
+        store.write(write.clone()),
+        store.row(id("a")),
+        store.census(),
+        store.cancel_action(id("a")),
+    );
     let errors = [
-        store.write(write.clone()).await.unwrap_err(),
-        store.row(id("a")).await.unwrap_err(),
-        store.census().await.unwrap_err(),
-        store.cancel_action(id("a")).await.unwrap_err(),
+        written.unwrap_err(),
+        read.unwrap_err(),
+        counted.unwrap_err(),
+        cancelled.unwrap_err(),
     ];
     for error in errors {
         let away = matches!(error, StoreError::Unreachable { .. });

@@ -145,7 +145,7 @@ async fn a_long_transaction_of_someone_else_stops_nothing() {
 async fn a_row_that_somebody_holds_too_long_says_locked() {
     let database = Database::create().await;
     let options = PostgresOptions::url(&database.url()).unwrap();
-    let store = options.patience(Duration::from_millis(200)).open();
+    let store = options.patience(Duration::from_secs(2)).open();
     let store = store.await.unwrap();
     submit(&store, "a").await;
     let client = database.client().await;
