@@ -1,11 +1,14 @@
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Hook, HookError, Manager, Object, Pool, Runtime};
 use futures_util::future::{BoxFuture, join};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use uuid::Uuid;
 
@@ -123,6 +126,7 @@ impl Database {
             client: lent.client(),
             at: self.clock.as_ref().map(|clock| clock().unix_ms()),
             again,
+            turn: tokio::sync::Mutex::default(),
             news: Mutex::default(),
         };
         let done = match scope {
@@ -175,6 +179,8 @@ pub(super) struct Session<'a> {
     client: &'a ClientWrapper,
     at: Option<i64>,
     again: bool,
+    /// Held until a statement is sent.
+    turn: tokio::sync::Mutex<()>,
     news: Mutex<Vec<String>>,
 }
 
@@ -215,8 +221,9 @@ impl Session<'_> {
 
     /// How many rows a statement changed.
     pub(super) async fn change(&self, sql: &str, values: &[Value<'_>]) -> Result<u64, Failure> {
-        let statement = self.client.prepare_cached(sql).await?;
-        Ok(self.client.execute(&statement, &references(values)).await?)
+        let values = references(values);
+        let execute = async |statement| self.client.execute(&statement, &values).await;
+        self.in_turn(sql, execute).await
     }
 
     pub(super) async fn query(
@@ -224,8 +231,27 @@ impl Session<'_> {
         sql: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Failure> {
+        let query = async |statement| self.client.query(&statement, values).await;
+        self.in_turn(sql, query).await
+    }
+
+    /// Statements that are awaited together are sent in the order in which they are polled,
+    /// also where one has to be prepared before it can be sent and the next has not.
+    async fn in_turn<T>(
+        &self,
+        sql: &str,
+        send: impl AsyncFnOnce(Statement) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Failure> {
+        let turn = self.turn.lock().await;
         let statement = self.client.prepare_cached(sql).await?;
-        Ok(self.client.query(&statement, values).await?)
+        let mut answer = pin!(send(statement));
+        // The first poll sends it.
+        let sent = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await;
+        drop(turn);
+        match sent {
+            Poll::Ready(done) => Ok(done?),
+            Poll::Pending => Ok(answer.await?),
+        }
     }
 
     /// Several statements without values.
