@@ -314,7 +314,9 @@ fn references<'v>(values: &'v [Value<'v>]) -> Vec<&'v (dyn ToSql + Sync)> {
 /// commit that is on stable storage whatever the server's default is.
 fn setup(patience: Duration) -> String {
     let statement = ms(patience).max(1);
-    let lock = ms(patience * 4 / 5).max(1);
+    // Whoever waits for a row keeps a connection from the others: it gives up soon, and comes
+    // again.
+    let lock = ms(patience / 20).max(1);
     format!(
         "SET statement_timeout = {statement}; SET lock_timeout = {lock}; \
          SET idle_in_transaction_session_timeout = {statement}; \

@@ -68,7 +68,8 @@ impl Failure {
                 }
                 Some(code)
                     if *code == SqlState::T_R_SERIALIZATION_FAILURE
-                        || *code == SqlState::T_R_DEADLOCK_DETECTED =>
+                        || *code == SqlState::T_R_DEADLOCK_DETECTED
+                        || *code == SqlState::LOCK_NOT_AVAILABLE =>
                 {
                     (true, true)
                 }
