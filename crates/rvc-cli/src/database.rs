@@ -1,5 +1,4 @@
-use std::convert::Infallible;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
@@ -23,7 +22,7 @@ pub(crate) struct Database {
         value_name = "FILE|URL",
         env = "RVC_DATABASE_URL",
         hide_env_values = true,
-        value_parser = OsStringValueParser::new().try_map(place),
+        value_parser = OsStringValueParser::new().map(place),
     )]
     place: Place,
 
@@ -89,14 +88,10 @@ impl Database {
     }
 }
 
-fn place(text: OsString) -> Result<Place, Infallible> {
-    let is_url = |text: &OsStr| {
-        text.to_str()
-            .filter(|text| text.starts_with("postgres://") || text.starts_with("postgresql://"))
-            .map(str::to_owned)
-    };
-    Ok(match is_url(&text) {
-        Some(url) => Place::Server(url),
+fn place(text: OsString) -> Place {
+    let is_url = |text: &&str| text.starts_with("postgres://") || text.starts_with("postgresql://");
+    match text.to_str().filter(is_url) {
+        Some(url) => Place::Server(url.to_owned()),
         None => Place::File(text.into()),
-    })
+    }
 }

@@ -207,7 +207,7 @@ impl Store for PostgresStore {
         &self,
         owner: Option<OwnerId>,
     ) -> BoxFuture<'_, Result<Vec<Registration>, StoreError>> {
-        self.state(owner, registrations::list)
+        self.state((owner,), registrations::list)
     }
 
     fn news(&self) -> Option<broadcast::Receiver<News>> {

@@ -84,7 +84,7 @@ pub(crate) async fn told_elsewhere(
             Err(RecvError::Closed) => *news = None,
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Updates that a slow listener may be behind.

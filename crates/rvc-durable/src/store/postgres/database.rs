@@ -89,8 +89,9 @@ impl Database {
     ) -> Result<T, StoreError> {
         let until = Instant::now() + self.patience;
         let mut attempts = 0;
+        let mut again = false;
         loop {
-            let attempt = self.attempt(scope, data, work, attempts > 0);
+            let attempt = self.attempt(scope, data, work, again);
             let failure = match timeout(self.patience, attempt).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
@@ -101,14 +102,14 @@ impl Database {
                 }
             };
             let pause = pause(attempts);
-            if !failure.aftermath().repeat || Instant::now() + pause >= until {
+            let aftermath = failure.aftermath();
+            if !aftermath.repeat || Instant::now() + pause >= until {
                 return Err(failure.into());
             }
-            let raced = matches!(failure, Failure::Raced);
             let error = StoreError::from(failure);
-            if !raced {
-                tracing::debug!(%error, attempts, "the database is tried again");
-            }
+            tracing::debug!(%error, attempts, "the database is tried again");
+            // Where the connection broke, a commit may have been made.
+            again |= !aftermath.keep;
             attempts += 1;
             sleep(pause).await;
         }
@@ -246,9 +247,9 @@ impl Session<'_> {
         let statement = self.client.prepare_cached(sql).await?;
         let mut answer = pin!(send(statement));
         // The first poll sends it.
-        let sent = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await;
+        let first = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await;
         drop(turn);
-        match sent {
+        match first {
             Poll::Ready(done) => Ok(done?),
             Poll::Pending => Ok(answer.await?),
         }

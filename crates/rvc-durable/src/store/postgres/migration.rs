@@ -20,15 +20,12 @@ pub(super) fn migrate<'a>(
 ) -> BoxFuture<'a, Result<(), Failure>> {
     Box::pin(async move {
         // Nothing is written, and no right to create is needed, where nothing is to be done.
-        let found = version(session).await?;
-        if found == known() {
-            return Ok(());
-        }
-        if found == 0 && *tables == Tables::Expect {
-            return Err(StoreError::Open {
-                detail: "it has no tables of this program".to_owned(),
-            }
-            .into());
+        // Anything else is believed under the lock only: names and tables are looked up in
+        // snapshots that differ, and halfway through another's migration they do not agree.
+        match version(session).await {
+            Ok(found) if found == known() => return Ok(()),
+            Ok(_) | Err(Failure::Refused(_)) => {}
+            Err(failure) => return Err(failure),
         }
         session.batch("SET LOCAL statement_timeout = 0").await?;
         session
@@ -39,6 +36,12 @@ pub(super) fn migrate<'a>(
             .await?;
         // Whoever waited finds the work done.
         let found = version(session).await?;
+        if found == 0 && *tables == Tables::Expect {
+            return Err(StoreError::Open {
+                detail: "it has no tables of this program".to_owned(),
+            }
+            .into());
+        }
         for (number, schema) in (1..=known()).zip(SCHEMAS) {
             if number > found {
                 session.batch(schema).await?;

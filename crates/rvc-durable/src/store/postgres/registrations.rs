@@ -68,7 +68,7 @@ pub(super) fn remove<'a>(
 
 pub(super) fn list<'a>(
     session: &'a Session<'a>,
-    owner: &'a Option<OwnerId>,
+    (owner,): &'a (Option<OwnerId>,),
 ) -> BoxFuture<'a, Result<Vec<Registration>, Failure>> {
     Box::pin(async move {
         let sql = format!(

@@ -29,26 +29,23 @@ pub(super) fn list<'a>(
     filter: &'a Filter,
 ) -> BoxFuture<'a, Result<Vec<Linkage>, Failure>> {
     Box::pin(async move {
-        let mut sql = format!("SELECT {COLUMNS} FROM {SOURCE} WHERE true");
         let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
         let phases = phases.join(",");
-        let mut values = Vec::new();
+        let mut values = vec![Value::text(&phases), Value::Number(None)];
+        if filter.limit > 0 {
+            values[1] = Value::count(filter.limit);
+        }
+        // A condition only where it is one, so that the index of runs can be used.
+        let mut of_run = "";
         if let Some(run) = &filter.run {
             values.push(Value::text(run.as_str()));
-            sql += " AND t.run_id = $1";
+            of_run = "AND t.run_id = $3";
         }
-        if !phases.is_empty() {
-            values.push(Value::text(&phases));
-            sql += &format!(
-                " AND t.phase = ANY (string_to_array(${}, ','))",
-                values.len()
-            );
-        }
-        sql += " ORDER BY t.created_at DESC, t.action_id";
-        if filter.limit > 0 {
-            values.push(Value::count(filter.limit));
-            sql += &format!(" LIMIT ${}", values.len());
-        }
+        let sql = format!(
+            "SELECT {COLUMNS} FROM {SOURCE} \
+             WHERE ($1::text = '' OR t.phase = ANY (string_to_array($1, ','))) {of_run} \
+             ORDER BY t.created_at DESC, t.action_id LIMIT $2"
+        );
         let rows = session.rows(&sql, &values).await?;
         Ok(rows.iter().map(record::linkage).collect::<Result<_, _>>()?)
     })
