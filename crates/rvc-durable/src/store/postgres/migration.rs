@@ -13,20 +13,31 @@ const SCHEMAS: [&str; 1] = [include_str!("schema_1.sql")];
 const TABLES: &str = "schema_version,runs,actions,registrations,mcp_action_tasks,\
     mcp_action_outcomes,mcp_input_answers";
 
+/// Whether nothing is to be done. Neither a right to create nor a lock is needed to see that.
+///
+/// Anything else is believed under the lock only: halfway through another's migration, what is
+/// known of names and of tables does not agree.
+pub(super) fn is_current<'a>(
+    session: &'a Session<'a>,
+    _: &'a (),
+) -> BoxFuture<'a, Result<bool, Failure>> {
+    Box::pin(async move {
+        match version(session).await {
+            Ok(found) => Ok(found == known()),
+            Err(Failure::Refused(_)) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    })
+}
+
 /// Brings the tables to where the store wants them. One process does it, the others wait.
 pub(super) fn migrate<'a>(
     session: &'a Session<'a>,
     tables: &'a Tables,
 ) -> BoxFuture<'a, Result<(), Failure>> {
     Box::pin(async move {
-        // Nothing is written, and no right to create is needed, where nothing is to be done.
-        // Anything else is believed under the lock only: names and tables are looked up in
-        // snapshots that differ, and halfway through another's migration they do not agree.
-        match version(session).await {
-            Ok(found) if found == known() => return Ok(()),
-            Ok(_) | Err(Failure::Refused(_)) => {}
-            Err(failure) => return Err(failure),
-        }
+        // The first in its transaction: a session hears of new tables when it locks one that it
+        // has not locked in the same transaction.
         session.batch("SET LOCAL statement_timeout = 0").await?;
         session
             .rows(

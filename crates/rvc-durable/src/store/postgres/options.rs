@@ -171,9 +171,11 @@ impl PostgresOptions {
             patience,
             self.clock,
         )?;
-        database
-            .run(Scope::Transaction, &self.tables, migration::migrate)
-            .await?;
+        let current = database.run(Scope::Statement, &(), migration::is_current);
+        if !current.await? {
+            let migrated = database.run(Scope::Transaction, &self.tables, migration::migrate);
+            migrated.await?;
+        }
         let listener = Listener::spawn(self.config, tls, patience);
         Ok(PostgresStore::new(database, listener))
     }
