@@ -1,31 +1,97 @@
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::SqliteStore;
+use rvc_durable::store::{PostgresOptions, PostgresStore, SqliteStore};
 use rvc_durable::{Durable, SupervisorOptions};
 
 /// The database that actions and registrations are kept in.
 #[derive(Args)]
 pub(crate) struct Database {
-    /// The database, a file on a local disk; several processes may use it at once
-    #[arg(long = "db", value_name = "FILE")]
-    file: PathBuf,
+    /// The database: a file on a local disk, which several processes may use at once, or
+    /// postgres://USER@HOST/NAME, which several machines may
+    ///
+    /// The server's certificate is verified wherever TLS is spoken; ?sslmode=require insists on
+    /// TLS. A command line can be read by everybody on the machine: give a password in
+    /// RVC_DATABASE_URL or PGPASSWORD.
+    #[arg(
+        long = "db",
+        value_name = "FILE|URL",
+        env = "RVC_DATABASE_URL",
+        hide_env_values = true,
+        value_parser = OsStringValueParser::new().map(place),
+    )]
+    place: Place,
+
+    /// PEM file of root certificates to trust for a postgres:// database, besides the system's
+    #[arg(
+        long = "db-root-certificates",
+        value_name = "FILE",
+        env = "RVC_DATABASE_ROOT_CERTIFICATES"
+    )]
+    root_certificates: Option<PathBuf>,
+}
+
+/// Where a database is. Not `Debug`: a URL may carry a password.
+#[derive(Clone)]
+enum Place {
+    File(PathBuf),
+    Server(String),
 }
 
 impl Database {
     /// Opens the database, and creates it where there is none.
-    pub(crate) fn open(&self, options: SupervisorOptions) -> anyhow::Result<Durable> {
-        let store = SqliteStore::open(&self.file)
-            .with_context(|| format!("cannot use {}", self.file.display()))?;
-        Ok(Durable::new(store, HttpDialer::new()?, options))
+    pub(crate) async fn open(&self, options: SupervisorOptions) -> anyhow::Result<Durable> {
+        let dialer = HttpDialer::new()?;
+        match &self.place {
+            Place::File(file) => {
+                let store = SqliteStore::open(file)
+                    .with_context(|| format!("cannot use {}", file.display()))?;
+                Ok(Durable::new(store, dialer, options))
+            }
+            Place::Server(url) => {
+                let store = self.connect(PostgresOptions::url(url)?).await?;
+                Ok(Durable::new(store, dialer, options))
+            }
+        }
     }
 
     /// Opens a database that is there: to look into a new one is a slip of the finger.
-    pub(crate) fn open_existing(&self) -> anyhow::Result<Durable> {
-        let file = self.file.display();
-        ensure!(self.file.exists(), "there is no database {file}");
-        self.open(SupervisorOptions::new())
+    pub(crate) async fn open_existing(&self) -> anyhow::Result<Durable> {
+        let options = SupervisorOptions::new();
+        match &self.place {
+            Place::File(file) => {
+                ensure!(file.exists(), "there is no database {}", file.display());
+                self.open(options).await
+            }
+            Place::Server(url) => {
+                let existing = PostgresOptions::url(url)?.existing();
+                let store = self.connect(existing).await?;
+                Ok(Durable::new(store, HttpDialer::new()?, options))
+            }
+        }
+    }
+
+    async fn connect(&self, mut options: PostgresOptions) -> anyhow::Result<PostgresStore> {
+        if let Some(password) = std::env::var_os("PGPASSWORD") {
+            options = options.password(password.as_encoded_bytes());
+        }
+        if let Some(file) = &self.root_certificates {
+            let read = || format!("cannot use {}", file.display());
+            let pem = std::fs::read(file).with_context(read)?;
+            options = options.root_certificates(&pem).with_context(read)?;
+        }
+        options.open().await.context("cannot use the database")
+    }
+}
+
+fn place(text: OsString) -> Place {
+    let is_url = |text: &&str| text.starts_with("postgres://") || text.starts_with("postgresql://");
+    match text.to_str().filter(is_url) {
+        Some(url) => Place::Server(url.to_owned()),
+        None => Place::File(text.into()),
     }
 }

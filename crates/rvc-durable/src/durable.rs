@@ -15,10 +15,10 @@ use crate::outcome::Outcome;
 use crate::registration::Registration;
 use crate::remote::{Dialer, Remotes};
 use crate::store::{
-    AnswerOutcome, CancelOutcome, Census, Filter, SharedStore, Store, StoreError, Submitted,
+    AnswerOutcome, CancelOutcome, Census, Filter, News, SharedStore, Store, StoreError, Submitted,
 };
 use crate::submission::Submission;
-use crate::supervisor::{Signals, Supervisor, SupervisorOptions, Update};
+use crate::supervisor::{Signals, Supervisor, SupervisorOptions, Update, told_elsewhere};
 
 /// Why a submission was refused. Nothing was stored, and nothing will be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -185,6 +185,7 @@ impl Durable {
         loop {
             // Subscribed before it reads: what changes in between is not missed.
             let mut updates = self.shared.signals.updates();
+            let mut elsewhere = self.shared.store.news();
             let row = self.shared.store.row(action.clone()).await?;
             let Some(row) = row else {
                 return Err(OutcomeError::Unknown {
@@ -204,8 +205,13 @@ impl Durable {
                     }
                 }
             };
-            // Another process may be the one that supervises.
-            let _ = tokio::time::timeout(self.shared.options.tick, news).await;
+            // Another process may be the one that supervises; what it tells may be lost.
+            let changed = News::Changed(action.clone());
+            tokio::select! {
+                () = news => {}
+                () = told_elsewhere(&mut elsewhere, |told| *told == changed) => {}
+                () = tokio::time::sleep(self.shared.options.tick) => {}
+            }
         }
     }
 

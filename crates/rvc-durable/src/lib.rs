@@ -88,6 +88,7 @@
 //! # Crate features
 //!
 //! - `sqlite` (default): the embedded store.
+//! - `postgres`: the store on a `PostgreSQL` server, for several replicas.
 
 mod durable;
 mod envelope;
@@ -106,6 +107,7 @@ pub mod remote;
 pub mod store;
 mod submission;
 mod supervisor;
+mod tls;
 mod view;
 
 pub use crate::durable::{Durable, OutcomeError, SubmitError};

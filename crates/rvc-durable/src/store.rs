@@ -9,12 +9,16 @@
 //! 1. One row per action. One action per (registration, kind, remote id, remote creation).
 //! 2. A write compares owner, fence and phase, and changes nothing when one of them differs.
 //! 3. Fences only rise. An outcome is inserted once. A remote id is written once.
-//! 4. What returned `Ok` is on stable storage.
+//! 4. What returned `Ok` is on stable storage, but for what an adapter excepts by name.
 //! 5. In the ledger an outcome and the action's state commit together, and a cancel that is
 //!    already committed wins.
 
 mod claim;
 mod error;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
@@ -22,11 +26,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use rvc_wire::Map;
+use tokio::sync::broadcast;
 
 pub use self::claim::{
     Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, Surroundings, Write, Written,
 };
 pub use self::error::StoreError;
+#[cfg(feature = "postgres")]
+pub use self::postgres::{PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteOptions, SqliteStore};
 
@@ -132,6 +139,18 @@ pub struct Census {
     pub cancels_unacknowledged: u64,
 }
 
+/// What other processes on the same store did. News, not truth: it may be lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// Something may be due.
+    Due,
+    /// An action has its outcome.
+    Changed(ActionId),
+    /// News may have been missed: anything may have happened.
+    Missed,
+}
+
 /// Where linkages are kept. See the [module](self) for what an adapter promises.
 ///
 /// # Cancel safety
@@ -217,6 +236,12 @@ pub trait Store: Send + Sync + 'static {
         &self,
         owner: Option<OwnerId>,
     ) -> BoxFuture<'_, Result<Vec<Registration>, StoreError>>;
+
+    /// News of other processes, where the engine carries any. Without them, what others did is
+    /// noticed when the store is read again.
+    fn news(&self) -> Option<broadcast::Receiver<News>> {
+        None
+    }
 }
 
 /// A store that many parts share.

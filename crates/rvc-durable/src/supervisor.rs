@@ -25,13 +25,13 @@ use tracing::Instrument as _;
 
 pub use self::checkpoint::{Checkpoint, DurableStep};
 pub use self::options::SupervisorOptions;
-pub(crate) use self::signals::Signals;
 pub use self::signals::Update;
+pub(crate) use self::signals::{Signals, told_elsewhere};
 use self::step::Stepper;
 use crate::log;
 use crate::name::RegistrationId;
 use crate::remote::Remotes;
-use crate::store::{Claim, ClaimRequest, Claims, LeaseOwner, SharedStore};
+use crate::store::{Claim, ClaimRequest, Claims, LeaseOwner, News, SharedStore};
 
 /// Claims and drives due rows until it is told to stop.
 pub(crate) struct Supervisor {
@@ -74,6 +74,7 @@ impl Supervisor {
         let mut steps: JoinSet<()> = JoinSet::new();
         let mut failures = 0_u32;
         let mut next_census = Instant::now();
+        let mut news = self.store.news();
         while !stop.is_cancelled() {
             let mut wait = self.options.tick;
             let room = self.options.max_concurrent.saturating_sub(steps.len());
@@ -111,6 +112,7 @@ impl Supervisor {
                     () = stop.cancelled() => {}
                     Some(done) = steps.join_next_with_id() => self.end(done),
                     () = self.signals.due() => {}
+                    () = told_elsewhere(&mut news, |told| *told == News::Due) => {}
                     () = tokio::time::sleep(wait), if wait > Duration::ZERO => {}
                 }
             }

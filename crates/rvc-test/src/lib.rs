@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod logs;
+pub mod postgres;
 
 pub use crate::endpoint::{Received, Reply, ScriptedEndpoint};
 pub use crate::logs::{LogLine, Logs};

@@ -71,7 +71,7 @@ pub(crate) struct Add {
 impl Add {
     async fn run(self) -> anyhow::Result<ExitCode> {
         let endpoint: Endpoint = self.url.parse().context("--url is refused")?;
-        let durable = self.database.open(SupervisorOptions::new())?;
+        let durable = self.database.open(SupervisorOptions::new()).await?;
         let known = find(&durable, &self.name).await?;
         let registration = Registration {
             id: self.name,
@@ -99,7 +99,7 @@ pub(crate) struct List {
 
 impl List {
     async fn run(self) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         for registration in durable.registrations(None).await? {
             print(&registration, self.json)?;
         }
@@ -123,7 +123,7 @@ pub(crate) struct Named {
 
 impl Named {
     async fn enable(self, enabled: bool) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         durable.enable_registration(&self.name, enabled).await?;
         match find(&durable, &self.name).await? {
             Some(registration) => print(&registration, self.json),
@@ -132,7 +132,7 @@ impl Named {
     }
 
     async fn remove(self) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         let registration = find(&durable, &self.name).await?;
         durable.remove_registration(&self.name).await?;
         match registration {

@@ -44,7 +44,7 @@ impl Supervise {
 
     async fn supervise(self) -> anyhow::Result<()> {
         let stopped = stop::requested()?;
-        let durable = self.database.open(self.supervision.options()?)?;
+        let durable = self.database.open(self.supervision.options()?).await?;
         let mut chronicle = Chronicle {
             updates: durable.updates(),
             phases: HashMap::new(),

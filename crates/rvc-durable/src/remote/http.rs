@@ -6,11 +6,11 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use tokio_rustls::rustls;
 
 use super::capped::CappedClient;
 use super::{BoxTransport, DialError, Dialer};
 use crate::registration::{Registration, TransportKind};
+use crate::tls;
 
 /// A bearer token. It is given at call time and kept nowhere.
 #[derive(Clone)]
@@ -134,17 +134,7 @@ impl HttpDialerBuilder {
     ///
     /// When a root certificate cannot be used.
     pub fn build(self) -> Result<HttpDialer, DialError> {
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        for certificate in self.roots {
-            roots.add(certificate).map_err(|error| refused(&error))?;
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| refused(&error))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = tls::client(self.roots).map_err(|error| refused(&error))?;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()

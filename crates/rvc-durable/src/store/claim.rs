@@ -128,6 +128,9 @@ pub struct Write {
     pub keep_lease: bool,
     /// Keys of answers that were sent.
     pub answered: Vec<String>,
+    /// The same for every attempt at this write, and no other's: where the answer to a commit
+    /// was lost, it tells whether it is done.
+    pub id: Uuid,
 }
 
 impl Write {
@@ -140,6 +143,7 @@ impl Write {
             row,
             keep_lease: false,
             answered: Vec::new(),
+            id: Uuid::new_v4(),
         }
     }
 

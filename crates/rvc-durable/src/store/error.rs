@@ -1,4 +1,4 @@
-/// Why the store did not do something. Nothing was changed.
+/// Why the store did not do something. Nothing was changed, but for `Unreachable`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -6,6 +6,13 @@ pub enum StoreError {
     #[error("the database is locked by another process ({detail})")]
     Locked {
         /// The engine's words.
+        detail: String,
+    },
+    /// The server cannot be reached, or did not answer in time. When the operation was a change,
+    /// it may have been made; repeating it is safe.
+    #[error("the database cannot be reached ({detail})")]
+    Unreachable {
+        /// What was tried, and what came of it.
         detail: String,
     },
     /// No room is left for it.
@@ -20,7 +27,7 @@ pub enum StoreError {
         /// The engine's words.
         detail: String,
     },
-    /// The file is damaged, or no database.
+    /// It is damaged, or no database.
     #[error("the database is damaged, or no database; restore it from a backup ({detail})")]
     Corrupt {
         /// The engine's words.
@@ -31,13 +38,13 @@ pub enum StoreError {
         "the database has schema {found}, this program knows up to {known}; use the newer program"
     )]
     NewerSchema {
-        /// The schema of the file.
+        /// The schema of the database.
         found: u32,
         /// The newest schema that is known here.
         known: u32,
     },
     /// It belongs to another program.
-    #[error("the file is a database of another program")]
+    #[error("the database belongs to another program")]
     Foreign,
     /// A constraint refused the write.
     #[error("a constraint of the database refused the write ({detail})")]
@@ -45,7 +52,7 @@ pub enum StoreError {
         /// The engine's words.
         detail: String,
     },
-    /// The file cannot be opened.
+    /// It cannot be opened: no such file or database, or no right to it.
     #[error("the database cannot be opened ({detail})")]
     Open {
         /// The engine's words.
@@ -68,7 +75,11 @@ impl StoreError {
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Locked { .. } | Self::Full { .. } | Self::ReadOnly { .. } | Self::Engine { .. }
+            Self::Locked { .. }
+                | Self::Unreachable { .. }
+                | Self::Full { .. }
+                | Self::ReadOnly { .. }
+                | Self::Engine { .. }
         )
     }
 }

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast};
 
 use crate::linkage::Linkage;
 use crate::name::ActionId;
 use crate::phase::Phase;
+use crate::store::News;
 
 /// Something that changed about an action. News, not truth: the row has that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +68,23 @@ impl Signals {
             asks,
         });
     }
+}
+
+/// Waits until another process says something that `wanted` is about, or may have said it.
+/// For ever where the store carries no news.
+pub(crate) async fn told_elsewhere(
+    news: &mut Option<broadcast::Receiver<News>>,
+    wanted: impl Fn(&News) -> bool,
+) {
+    while let Some(receiver) = news {
+        match receiver.recv().await {
+            Ok(told) if told == News::Missed || wanted(&told) => return,
+            Ok(_) => {}
+            Err(RecvError::Lagged(_)) => return,
+            Err(RecvError::Closed) => *news = None,
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Updates that a slow listener may be behind.

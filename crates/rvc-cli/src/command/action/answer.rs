@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         let answers = self.inputs.into_iter().collect();
         match durable.answer_input(&self.action, answers).await? {
             AnswerOutcome::Stored => {

@@ -28,7 +28,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         if durable.cancel_action(&self.action).await? == CancelOutcome::Unknown {
             return Ok(missing(&self.action));
         }

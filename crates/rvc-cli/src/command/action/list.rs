@@ -33,7 +33,7 @@ pub(crate) struct List {
 
 impl List {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         let mut filter = Filter::all().limit(self.limit.unwrap_or_default());
         if let Some(run) = self.run_id {
             filter = filter.run(run);

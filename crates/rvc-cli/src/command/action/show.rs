@@ -23,7 +23,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        let durable = self.database.open_existing()?;
+        let durable = self.database.open_existing().await?;
         let Some(row) = durable.action(&self.action).await? else {
             return Ok(missing(&self.action));
         };

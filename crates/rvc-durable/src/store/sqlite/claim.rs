@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{self, COLUMNS, SOURCE};
+use super::rows;
 use crate::linkage::Fence;
 use crate::moment::Moment;
 use crate::name::RegistrationId;
 use crate::plan::HORIZON;
+use crate::store::record::{self, COLUMNS, SOURCE};
 use crate::store::{Claim, ClaimRequest, Claimed, Claims, Renewed, StoreError};
 
 /// The free rows of one registration that are due, the longest overdue first.
@@ -75,7 +76,7 @@ fn registrations_with_work(db: &Connection) -> Result<Vec<RegistrationId>, Store
         .query_row([&last], |row| row.get::<_, String>(0))
         .optional()?
     {
-        found.push(rows::word(&id)?);
+        found.push(record::word(&id)?);
         last = id;
     }
     Ok(found)
@@ -139,7 +140,7 @@ fn lease(
         Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
     };
     let (fence, wakes) = (Fence::new(number(42)?), number(43)?);
-    let row = rows::read(row)?;
+    let row = record::linkage(row)?;
     let surroundings = rows::surroundings(db, &row)?;
     Ok(Claimed {
         claim: Claim {

@@ -1,14 +1,15 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows::{self, ms};
+use super::rows;
 use super::write::finish;
 use crate::linkage::{HostKind, Linkage};
 use crate::moment::Moment;
 use crate::name::{ActionId, RunId};
 use crate::outcome::Outcome;
 use crate::plan;
+use crate::store::record;
 use crate::store::{CancelOutcome, StoreError, Submitted};
-use crate::submission::{InputHandling, Submission};
+use crate::submission::Submission;
 
 pub(super) fn submit(
     db: &Connection,
@@ -68,30 +69,13 @@ fn open_run(
 }
 
 fn insert(db: &Connection, row: &Linkage, hash: &str) -> Result<(), StoreError> {
-    let arguments = serde_json::to_string(&row.arguments).expect("a map is plain JSON");
     db.prepare_cached(
         "INSERT INTO mcp_action_tasks (action_id, run_id, owner_id, registration_id, host, tool, \
          arguments, request_hash, policy, surfaces_input, execution_deadline_at, assumed_ttl_ms, \
          tool_call_id, provider, created_at, next_due, updated_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?15)",
     )?
-    .execute(params![
-        row.action.as_str(),
-        row.run.as_str(),
-        row.owner.as_str(),
-        row.registration.as_str(),
-        row.host.as_str(),
-        row.tool,
-        arguments,
-        hash,
-        row.policy.as_str(),
-        row.input == InputHandling::Surface,
-        row.deadline_at.map(Moment::unix_ms),
-        row.assumed_ttl.map(ms),
-        row.tool_call_id,
-        row.provider,
-        row.created_at.unix_ms(),
-    ])?;
+    .execute(record::intent(row, hash))?;
     Ok(())
 }
 
@@ -145,7 +129,7 @@ pub(super) fn cancel_run(
         .collect::<Result<_, _>>()?;
     let mut cancelled = Vec::new();
     for action in pending {
-        let action: ActionId = rows::word(&action)?;
+        let action: ActionId = record::word(&action)?;
         cancel_action(db, now, &action)?;
         cancelled.push(action);
     }

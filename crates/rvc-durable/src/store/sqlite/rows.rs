@@ -1,117 +1,48 @@
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use rvc_wire::Map;
-use serde_json::Value;
+use rusqlite::types::{Null, ToSqlOutput};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use crate::envelope::ToolResultEnvelope;
-use crate::error_code::ErrorCode;
-use crate::linkage::{CleanUp, Linkage, RemoteTask, Trouble};
+use crate::linkage::Linkage;
 use crate::moment::Moment;
 use crate::name::ActionId;
-use crate::outcome::Outcome;
 use crate::phase::Phase;
-use crate::plan::{HORIZON, RunState};
+use crate::plan::HORIZON;
+use crate::store::record::{self, COLUMNS, Columns, SOURCE, Value};
 use crate::store::{Census, Filter, StoreError, Surroundings};
-use crate::submission::InputHandling;
 
-/// Every column of a row and of its outcome, in the order that [`read`] takes.
-pub(super) const COLUMNS: &str = "t.action_id, t.run_id, t.owner_id, t.registration_id, t.host, \
-    t.tool, t.arguments, t.policy, t.surfaces_input, t.execution_deadline_at, t.assumed_ttl_ms, \
-    t.tool_call_id, t.provider, t.created_at, t.phase, t.starts, t.sent_at, t.kind, \
-    t.remote_task_id, t.remote_created_at, t.remote_task_status, t.remote_ended, t.progress, \
-    t.remote_ttl_ms, t.poll_interval_ms, t.polls, t.last_polled_at, t.errors, t.gone, \
-    t.malformed, t.last_error, t.input_requests, t.clean_up_open, t.cancel_asked, \
-    t.cancel_acknowledged_at, t.looked, t.next_due, o.phase, o.error_code, o.message, o.result, \
-    o.finished_at";
+impl Columns for Row<'_> {
+    fn text(&self, column: usize) -> Result<Option<String>, StoreError> {
+        Ok(self.get(column)?)
+    }
 
-/// Where they come from.
-pub(super) const SOURCE: &str =
-    "mcp_action_tasks AS t LEFT JOIN mcp_action_outcomes AS o USING (action_id)";
+    fn number(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        Ok(self.get(column)?)
+    }
 
-/// Reads a row of [`COLUMNS`].
-pub(super) fn read(row: &Row<'_>) -> Result<Linkage, StoreError> {
-    let kind: Option<String> = row.get(17)?;
-    let remote = match kind {
-        None => None,
-        Some(kind) => Some(RemoteTask {
-            kind: word(&kind)?,
-            id: row.get(18)?,
-            created_at: row.get(19)?,
-            status: row.get::<_, Option<String>>(20)?.unwrap_or_default(),
-            ended: row.get(21)?,
-            progress: row.get(22)?,
-            ttl: row.get::<_, Option<i64>>(23)?.map(duration),
-            poll_interval: row.get::<_, Option<i64>>(24)?.map(duration),
-        }),
-    };
-    let phase: Phase = word(&row.get::<_, String>(14)?)?;
-    let outcome = match row.get::<_, Option<String>>(37)? {
-        None => None,
-        // It was known, and the host cancelled before it was told.
-        Some(known) if phase == Phase::Cancelled && known != phase.as_str() => {
-            Some(Outcome::cancelled_by_host())
+    fn flag(&self, column: usize) -> Result<bool, StoreError> {
+        Ok(self.get(column)?)
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) => match text {
+                Some(text) => text.as_ref().to_sql(),
+                None => Ok(Null.into()),
+            },
+            Self::Number(number) => number.to_sql(),
+            Self::Flag(flag) => flag.to_sql(),
         }
-        Some(phase) => Some(Outcome {
-            phase: word(&phase)?,
-            error_code: row.get::<_, Option<String>>(38)?.map(ErrorCode::remote),
-            message: row.get(39)?,
-            result: envelope(row.get::<_, Option<String>>(40)?)?,
-        }),
-    };
-    let surfaces_input: bool = row.get(8)?;
-    Ok(Linkage {
-        action: word(&row.get::<_, String>(0)?)?,
-        run: word(&row.get::<_, String>(1)?)?,
-        owner: word(&row.get::<_, String>(2)?)?,
-        registration: word(&row.get::<_, String>(3)?)?,
-        host: match row.get::<_, String>(4)?.as_str() {
-            "foreign" => crate::linkage::HostKind::Foreign,
-            _ => crate::linkage::HostKind::Ledger,
-        },
-        tool: row.get(5)?,
-        arguments: map(Some(row.get(6)?))?,
-        policy: word(&row.get::<_, String>(7)?)?,
-        input: if surfaces_input {
-            InputHandling::Surface
-        } else {
-            InputHandling::Unsupported
-        },
-        deadline_at: moment(row.get(9)?),
-        assumed_ttl: row.get::<_, Option<i64>>(10)?.map(duration),
-        tool_call_id: row.get(11)?,
-        provider: row.get(12)?,
-        created_at: Moment::from_unix_ms(row.get(13)?),
-        phase,
-        starts: row.get(15)?,
-        sent_at: moment(row.get(16)?),
-        remote,
-        polls: u64::try_from(row.get::<_, i64>(25)?).unwrap_or(0),
-        polled_at: moment(row.get(26)?),
-        trouble: Trouble {
-            errors: row.get(27)?,
-            gone: row.get(28)?,
-            malformed: row.get(29)?,
-            last: row.get(30)?,
-        },
-        input_requests: map(row.get(31)?)?,
-        clean_up: CleanUp {
-            open: row.get(32)?,
-            asked: row.get(33)?,
-            acknowledged_at: moment(row.get(34)?),
-            looked: row.get(35)?,
-        },
-        outcome,
-        finished_at: moment(row.get(41)?),
-        next_due: moment(row.get(36)?),
-    })
+    }
 }
 
 pub(super) fn row(db: &Connection, action: &ActionId) -> Result<Option<Linkage>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM {SOURCE} WHERE t.action_id = ?1");
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query([action.as_str()])?;
-    rows.next()?.map(read).transpose()
+    rows.next()?.map(record::linkage).transpose()
 }
 
 pub(super) fn list(db: &Connection, filter: &Filter) -> Result<Vec<Linkage>, StoreError> {
@@ -131,7 +62,7 @@ pub(super) fn list(db: &Connection, filter: &Filter) -> Result<Vec<Linkage>, Sto
     let mut rows = statement.query(params![run, phases, limit])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read(row)?);
+        found.push(record::linkage(row)?);
     }
     Ok(found)
 }
@@ -146,7 +77,7 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
         let count = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(0);
         census
             .phases
-            .push((word(&row.get::<_, String>(0)?)?, count));
+            .push((record::word(&row.get::<_, String>(0)?)?, count));
     }
     census
         .phases
@@ -163,7 +94,8 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
     let earliest: Option<i64> = db
         .prepare_cached("SELECT min(next_due) FROM mcp_action_tasks WHERE next_due IS NOT NULL")?
         .query_row([], |row| row.get(0))?;
-    census.due_lag = moment(earliest).map_or(Duration::ZERO, |due| now.since(due).min(HORIZON));
+    let earliest = earliest.map(Moment::from_unix_ms);
+    census.due_lag = earliest.map_or(Duration::ZERO, |due| now.since(due).min(HORIZON));
     Ok(census)
 }
 
@@ -172,67 +104,19 @@ pub(super) fn surroundings(db: &Connection, row: &Linkage) -> Result<Surrounding
         .prepare_cached("SELECT state FROM runs WHERE run_id = ?1")?
         .query_row([row.run.as_str()], |row| row.get(0))
         .optional()?;
-    let run = state.map(|state| match state.as_str() {
-        "active" => RunState::Active,
-        _ => RunState::Cancelled,
-    });
-    let mut answers = Map::new();
+    let mut answers = Vec::new();
     if !row.input_requests.is_empty() {
         let mut statement = db.prepare_cached(
             "SELECT input_key, answer FROM mcp_input_answers WHERE action_id = ?1 AND sent = 0",
         )?;
         let mut rows = statement.query([row.action.as_str()])?;
         while let Some(row) = rows.next()? {
-            answers.insert(row.get(0)?, json(&row.get::<_, String>(1)?)?);
+            answers.push((row.get(0)?, row.get(1)?));
         }
     }
     Ok(Surroundings {
-        run,
+        run: state.as_deref().map(record::run_state),
         registration: super::registrations::get(db, &row.registration)?,
-        answers,
+        answers: record::answers(answers)?,
     })
-}
-
-/// A word of the schema, or an id.
-pub(super) fn word<T>(text: &str) -> Result<T, StoreError>
-where
-    T: std::str::FromStr,
-    T::Err: std::fmt::Display,
-{
-    text.parse().map_err(|error| corrupt(&error))
-}
-
-fn json(text: &str) -> Result<Value, StoreError> {
-    serde_json::from_str(text).map_err(|error| corrupt(&error))
-}
-
-fn map(text: Option<String>) -> Result<Map, StoreError> {
-    match text {
-        None => Ok(Map::new()),
-        Some(text) => serde_json::from_str(&text).map_err(|error| corrupt(&error)),
-    }
-}
-
-fn envelope(text: Option<String>) -> Result<Option<ToolResultEnvelope>, StoreError> {
-    text.map(|text| serde_json::from_str(&text).map_err(|error| corrupt(&error)))
-        .transpose()
-}
-
-fn corrupt(error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Corrupt {
-        detail: error.to_string(),
-    }
-}
-
-fn moment(ms: Option<i64>) -> Option<Moment> {
-    ms.map(Moment::from_unix_ms)
-}
-
-fn duration(ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
-}
-
-/// Milliseconds of a duration, at most as many as fit a column.
-pub(super) fn ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,11 +1,12 @@
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::claim::{HELD, fence};
-use super::rows::{self, ms};
+use super::rows;
 use crate::linkage::{HostKind, Linkage};
 use crate::moment::Moment;
 use crate::outcome::Outcome;
 use crate::phase::Phase;
+use crate::store::record::{self, Value};
 use crate::store::{StoreError, Write, Written};
 
 pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
@@ -104,27 +105,12 @@ pub(super) fn finish(
     outcome: &Outcome,
     finished_at: Moment,
 ) -> Result<(), StoreError> {
-    let result = outcome
-        .result
-        .as_ref()
-        .map(|result| serde_json::to_string(result).expect("an envelope is plain JSON"));
     db.prepare_cached(
         "INSERT INTO mcp_action_outcomes \
          (action_id, phase, error_code, message, is_error, result, finished_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
-    .execute(params![
-        row.action.as_str(),
-        outcome.phase.as_str(),
-        outcome
-            .error_code
-            .as_ref()
-            .map(crate::error_code::ErrorCode::as_str),
-        outcome.message,
-        outcome.result.as_ref().map(|result| result.is_error),
-        result,
-        finished_at.unix_ms()
-    ])?;
+    .execute(record::outcome_values(row, outcome, finished_at))?;
     if row.host == HostKind::Ledger {
         let changed = db
             .prepare_cached(
@@ -147,9 +133,6 @@ pub(super) fn finish(
 
 fn update(db: &Connection, now: Moment, write: &Write) -> Result<(), StoreError> {
     let row = &write.row;
-    let remote = row.remote.as_ref();
-    let requests = (!row.input_requests.is_empty())
-        .then(|| serde_json::to_string(&row.input_requests).expect("a map is plain JSON"));
     let sql = format!(
         "UPDATE mcp_action_tasks SET phase = ?4, starts = ?5, sent_at = ?6, kind = ?7, \
          remote_task_id = ?8, remote_created_at = ?9, remote_task_status = ?10, \
@@ -161,36 +144,19 @@ fn update(db: &Connection, now: Moment, write: &Write) -> Result<(), StoreError>
          lease_owner = CASE WHEN ?29 THEN lease_owner END, \
          lease_until = CASE WHEN ?29 THEN lease_until END WHERE {HELD}"
     );
-    db.prepare_cached(&sql)?.execute(params![
-        write.claim.action.as_str(),
-        write.claim.owner.to_string(),
-        fence(&write.claim),
-        row.phase.as_str(),
-        row.starts,
-        row.sent_at.map(Moment::unix_ms),
-        remote.map(|it| it.kind.as_str()),
-        remote.map(|it| it.id.as_str()),
-        remote.map(|it| it.created_at.as_str()),
-        remote.map(|it| it.status.as_str()),
-        remote.is_some_and(|it| it.ended),
-        remote.and_then(|it| it.progress.as_deref()),
-        remote.and_then(|it| it.ttl).map(ms),
-        remote.and_then(|it| it.poll_interval).map(ms),
-        i64::try_from(row.polls).unwrap_or(i64::MAX),
-        row.polled_at.map(Moment::unix_ms),
-        row.trouble.errors,
-        row.trouble.gone,
-        row.trouble.malformed,
-        row.trouble.last,
-        requests,
-        row.clean_up.open,
-        row.clean_up.asked,
-        row.clean_up.acknowledged_at.map(Moment::unix_ms),
-        row.clean_up.looked,
-        now.unix_ms(),
-        row.next_due.map(Moment::unix_ms),
-        i64::try_from(write.claim.wakes).unwrap_or(i64::MAX),
-        write.keep_lease,
-    ])?;
+    let owner = write.claim.owner.to_string();
+    let mut values = vec![
+        Value::text(write.claim.action.as_str()),
+        Value::text(&owner),
+        Value::count(write.claim.fence.get()),
+    ];
+    values.extend(record::changes(row));
+    values.extend([
+        Value::moment(now),
+        Value::some_moment(row.next_due),
+        Value::count(write.claim.wakes),
+        Value::Flag(write.keep_lease),
+    ]);
+    db.prepare_cached(&sql)?.execute(params_from_iter(values))?;
     Ok(())
 }

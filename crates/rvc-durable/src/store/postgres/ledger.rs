@@ -1,0 +1,245 @@
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, join, join3};
+
+use super::database::Session;
+use super::failure::Failure;
+use super::values::get;
+use super::write::finish;
+use super::{listener, rows};
+use crate::linkage::{HostKind, Linkage};
+use crate::moment::Moment;
+use crate::name::{ActionId, RunId};
+use crate::outcome::Outcome;
+use crate::plan;
+use crate::store::record::{self, Value};
+use crate::store::{CancelOutcome, Submitted};
+use crate::submission::Submission;
+
+/// Rows are locked in one order everywhere: run, then linkage, then action.
+pub(super) fn submit<'a>(
+    session: &'a Session<'a>,
+    (submission, host): &'a (Submission, HostKind),
+) -> BoxFuture<'a, Result<Submitted, Failure>> {
+    Box::pin(async move {
+        let action = &submission.action;
+        let hash = submission.request_hash();
+        let key = [Value::text(action.as_str())];
+        let (now, known, row) = join3(
+            session.now(),
+            session.row(
+                "SELECT request_hash FROM mcp_action_tasks WHERE action_id = $1",
+                &key,
+            ),
+            rows::row(session, action),
+        )
+        .await;
+        let (now, known, row) = (now?, known?, row?);
+        if let Some(known) = known {
+            return Ok(match row {
+                Some(row) if record::text(&known, 0)? == hash && row.host == *host => {
+                    Submitted::Known(Box::new(row))
+                }
+                _ => Submitted::Different,
+            });
+        }
+        if *host == HostKind::Ledger {
+            if let Some(refused) = open_run(session, now, submission).await? {
+                return Ok(refused);
+            }
+            let values = [
+                Value::text(action.as_str()),
+                Value::text(submission.run.as_str()),
+            ];
+            let sql = "INSERT INTO actions (action_id, run_id) VALUES ($1, $2) \
+                ON CONFLICT DO NOTHING";
+            if session.change(sql, &values).await? == 0 {
+                return Err(Failure::Raced);
+            }
+        }
+        let sql = "INSERT INTO mcp_action_tasks (action_id, run_id, owner_id, registration_id, \
+            host, tool, arguments, request_hash, policy, surfaces_input, execution_deadline_at, \
+            assumed_ttl_ms, tool_call_id, provider, created_at, next_due, updated_at) VALUES \
+            ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $15) \
+            ON CONFLICT DO NOTHING";
+        let intent = Linkage::intent(submission, *host, now);
+        if session.change(sql, &record::intent(&intent, &hash)).await? == 0 {
+            return Err(Failure::Raced);
+        }
+        session.tell(listener::due());
+        Ok(Submitted::New)
+    })
+}
+
+/// The run of a submission, opened where it is new; or why it cannot be used. A cancel of the
+/// run waits until the submission is committed, and finds it.
+async fn open_run(
+    session: &Session<'_>,
+    now: Moment,
+    submission: &Submission,
+) -> Result<Option<Submitted>, Failure> {
+    let values = [
+        Value::text(submission.run.as_str()),
+        Value::text(submission.owner.as_str()),
+        Value::moment(now),
+    ];
+    let (opened, run) = join(
+        session.change(
+            "INSERT INTO runs (run_id, owner_id, created_at) VALUES ($1, $2, $3) \
+             ON CONFLICT DO NOTHING",
+            &values,
+        ),
+        session.row(
+            "SELECT owner_id, state FROM runs WHERE run_id = $1 FOR SHARE",
+            &values[..1],
+        ),
+    )
+    .await;
+    opened?;
+    let run = run?.ok_or(Failure::Raced)?;
+    Ok(if record::text(&run, 0)? != submission.owner.as_str() {
+        Some(Submitted::RunOwned)
+    } else if record::text(&run, 1)? != "active" {
+        Some(Submitted::RunCancelled)
+    } else {
+        None
+    })
+}
+
+pub(super) fn cancel_action<'a>(
+    session: &'a Session<'a>,
+    action: &'a ActionId,
+) -> BoxFuture<'a, Result<CancelOutcome, Failure>> {
+    Box::pin(async move {
+        let Some((now, row)) = lock(session, action).await? else {
+            return Ok(CancelOutcome::Unknown);
+        };
+        match &row.outcome {
+            // The answer to the commit was lost: that was this cancel, or as good as this.
+            Some(outcome) if session.again() && *outcome == Outcome::cancelled_by_host() => {
+                Ok(CancelOutcome::Cancelled)
+            }
+            Some(_) => Ok(CancelOutcome::Ended(Box::new(row))),
+            None => {
+                settle(session, now, row).await?;
+                Ok(CancelOutcome::Cancelled)
+            }
+        }
+    })
+}
+
+/// Locks an action's row, and reads it as it is then, with the time.
+pub(super) async fn lock(
+    session: &Session<'_>,
+    action: &ActionId,
+) -> Result<Option<(Moment, Linkage)>, Failure> {
+    let values = [Value::text(action.as_str()), session.at()];
+    let (locked, row) = join(
+        session.row(
+            "SELECT store_now($2) FROM mcp_action_tasks WHERE action_id = $1 FOR NO KEY UPDATE",
+            &values,
+        ),
+        // Another statement sees what was committed while the first waited for the row.
+        rows::row(session, action),
+    )
+    .await;
+    let (Some(locked), Some(row)) = (locked?, row?) else {
+        return Ok(None);
+    };
+    Ok(Some((Moment::from_unix_ms(get(&locked, 0)?), row)))
+}
+
+/// Cancels an action without an outcome, whose row is locked.
+pub(super) async fn settle(
+    session: &Session<'_>,
+    now: Moment,
+    row: Linkage,
+) -> Result<(), Failure> {
+    let row = plan::settled(row, Outcome::cancelled_by_host(), now);
+    let outcome = row.outcome.as_ref().expect("it was just settled");
+    finish(session, &row, outcome, now).await?;
+    // Whoever holds the lease keeps it: its next write is overtaken, and it learns why.
+    let sql = "UPDATE mcp_action_tasks SET phase = $2, clean_up_open = $3, next_due = $4, \
+        input_requests = NULL, errors = 0, gone = 0, malformed = 0, wakes = wakes + 1, \
+        updated_at = $5 WHERE action_id = $1";
+    let values = [
+        Value::text(row.action.as_str()),
+        Value::text(row.phase.as_str()),
+        Value::Flag(row.clean_up.open),
+        Value::some_moment(row.next_due),
+        Value::moment(now),
+    ];
+    session.change(sql, &values).await?;
+    session.tell(listener::due());
+    Ok(())
+}
+
+/// A run to cancel, and the actions that attempts found pending.
+pub(super) struct RunCancel {
+    run: RunId,
+    found: Mutex<Vec<ActionId>>,
+}
+
+impl RunCancel {
+    pub(super) fn new(run: RunId) -> Self {
+        Self {
+            run,
+            found: Mutex::default(),
+        }
+    }
+}
+
+pub(super) fn cancel_run<'a>(
+    session: &'a Session<'a>,
+    cancel: &'a RunCancel,
+) -> BoxFuture<'a, Result<Option<Vec<ActionId>>, Failure>> {
+    Box::pin(async move {
+        let now = session.now().await?;
+        let known = session
+            .change(
+                "UPDATE runs SET state = 'cancelled', \
+                 cancelled_at = coalesce(cancelled_at, $2) WHERE run_id = $1",
+                &[Value::text(cancel.run.as_str()), Value::moment(now)],
+            )
+            .await?;
+        if known == 0 {
+            return Ok(None);
+        }
+        let pending = session
+            .rows(
+                "SELECT action_id FROM actions WHERE run_id = $1 AND state = 'pending' \
+                 ORDER BY action_id",
+                &[Value::text(cancel.run.as_str())],
+            )
+            .await?;
+        let mut wanted = cancel
+            .found
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for row in &pending {
+            wanted.push(record::word(&record::text(row, 0)?)?);
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut cancelled = Vec::new();
+        for action in wanted {
+            let Some((_, row)) = lock(session, &action).await? else {
+                continue;
+            };
+            match &row.outcome {
+                None => settle(session, now, row).await?,
+                // By an attempt whose commit was not answered.
+                Some(outcome) if session.again() && *outcome == Outcome::cancelled_by_host() => {}
+                Some(_) => continue,
+            }
+            cancelled.push(action);
+        }
+        cancel
+            .found
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&cancelled);
+        Ok(Some(cancelled))
+    })
+}

@@ -1,0 +1,225 @@
+//! The commit is made and its answer is lost. The store repeats the operation by itself, and
+//! nothing is done twice, or reported as somebody else's.
+
+use serde_json::json;
+
+use super::proxy::Proxy;
+use super::*;
+use crate::outcome::Outcome;
+use crate::plan::{PollAnswer, RemoteState};
+use crate::{Endpoint, TransportKind};
+
+/// A store behind a proxy, and one beside it.
+struct Cut {
+    database: Database,
+    proxy: Proxy,
+    store: PostgresStore,
+}
+
+impl Cut {
+    async fn new() -> Self {
+        let database = Database::create().await;
+        let proxy = Proxy::to(database.socket());
+        let url = database.url_through(proxy.folder());
+        let store = PostgresStore::open(&url).await.unwrap();
+        Self {
+            database,
+            proxy,
+            store,
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_start_that_was_recorded_is_won_by_the_one_that_recorded_it_and_by_nobody_else() {
+    let it = Cut::new().await;
+    submit(&it.store, "a").await;
+    let claimed = claim(&it.store).await;
+    let (write, _) = begin(&claimed);
+
+    it.proxy.cut("UPDATE");
+    let won = it.store.write(write.clone()).await;
+
+    assert_eq!((won, it.proxy.cuts()), (Ok(Written::Applied), 1));
+    let now = row(&it.store, "a").await;
+    assert_eq!(
+        (now.phase, now.starts, now.outcome),
+        (Phase::Sending, 1, None)
+    );
+    assert_eq!(it.store.write(write).await, Ok(Written::Applied), "again");
+    let (other, _) = begin(&claimed);
+    let lost = it.store.write(other).await;
+    assert!(matches!(lost, Ok(Written::Overtaken(_))), "{lost:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_link_that_was_made_is_known_even_after_another_replica_has_polled() {
+    let it = Cut::new().await;
+    submit(&it.store, "a").await;
+    let claimed = claim(&it.store).await;
+    let (write, sending) = begin(&claimed);
+    it.store.write(write).await.unwrap();
+    let link = answered(&claimed, sending, StartAnswer::Task(remote("t-1")));
+
+    it.proxy.cut("UPDATE");
+    assert_eq!(it.store.write(link.clone()).await, Ok(Written::Applied));
+    assert_eq!(it.proxy.cuts(), 1);
+
+    // Meanwhile somebody else goes on with it, twice.
+    let elsewhere = it.database.store().await;
+    for _ in 0..2 {
+        elsewhere.wake(id("a")).await.unwrap();
+        let polled = claim(&elsewhere).await;
+        let mut row = polled.row.clone();
+        row.polls += 1;
+        let poll = Write::new(polled.claim, Phase::Working, row);
+        assert_eq!(elsewhere.write(poll).await, Ok(Written::Applied));
+    }
+    assert_eq!(it.store.write(link).await, Ok(Written::Applied));
+    assert_eq!(row(&it.store, "a").await.polls, 2, "and nothing is undone");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn an_outcome_that_was_written_is_the_one_outcome() {
+    let it = Cut::new().await;
+    work(&it.store, "a", false).await;
+    it.store.wake(id("a")).await.unwrap();
+    let claimed = claim(&it.store).await;
+    let result = crate::ToolResultEnvelope::from_object(Map::new());
+    let answer = PollAnswer::State {
+        task: remote("a"),
+        state: RemoteState::Completed(result),
+    };
+    let (settings, now) = (Settings::default(), claimed.row.created_at);
+    let after = plan::polled(claimed.row, answer, &settings, now, Jitter::NONE);
+    let write = Write::new(claimed.claim, Phase::Working, after.clone());
+
+    it.proxy.cut("COMMIT");
+    let written = it.store.write(write).await;
+
+    assert_eq!((written, it.proxy.cuts()), (Ok(Written::Applied), 1));
+    assert_eq!(row(&it.store, "a").await.outcome, after.outcome);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_submission_that_was_stored_is_known() {
+    let it = Cut::new().await;
+
+    it.proxy.cut("COMMIT");
+    let submitted = it.store.submit(submission("a"), HostKind::Ledger).await;
+
+    assert_eq!(it.proxy.cuts(), 1);
+    assert_eq!(
+        submitted,
+        Ok(Submitted::Known(Box::new(row(&it.store, "a").await)))
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_cancel_that_was_committed_says_so_and_names_its_actions() {
+    let it = Cut::new().await;
+    let run: RunId = id("run");
+    for action in ["a", "b", "c"] {
+        let submission = submission(action).run(run.clone());
+        it.store.submit(submission, HostKind::Ledger).await.unwrap();
+    }
+
+    it.proxy.cut("COMMIT");
+    let cancelled = it.store.cancel_action(id("a")).await;
+    assert_eq!(
+        (cancelled, it.proxy.cuts()),
+        (Ok(CancelOutcome::Cancelled), 1)
+    );
+    it.proxy.cut("COMMIT");
+    let cancelled = it.store.cancel_run(run).await;
+
+    assert_eq!(
+        (cancelled, it.proxy.cuts()),
+        (Ok(Some(vec![id("b"), id("c")])), 2)
+    );
+    for action in ["a", "b", "c"] {
+        let row = row(&it.store, action).await;
+        assert_eq!(row.outcome, Some(Outcome::cancelled_by_host()));
+    }
+    let again = it.store.cancel_action(id("a")).await;
+    assert!(matches!(again, Ok(CancelOutcome::Ended(_))), "{again:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn an_answer_that_was_stored_is_stored() {
+    let it = Cut::new().await;
+    work(&it.store, "a", true).await;
+    let answers = json!({"k": {"action": "accept"}})
+        .as_object()
+        .cloned()
+        .unwrap();
+
+    it.proxy.cut("COMMIT");
+    let answer = it.store.answer(id("a"), answers.clone()).await;
+
+    assert_eq!((answer, it.proxy.cuts()), (Ok(AnswerOutcome::Stored), 1));
+    assert_eq!(claim(&it.store).await.surroundings.answers, answers);
+    let again = it.store.answer(id("a"), answers).await;
+    assert_eq!(again, Ok(AnswerOutcome::NotAsked));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn leases_are_prolonged_given_back_and_taken_whatever_is_lost() {
+    let it = Cut::new().await;
+    submit(&it.store, "a").await;
+    let lease = Duration::from_millis(300);
+
+    it.proxy.cut("SELECT");
+    let mut request = ClaimRequest::new(LeaseOwner::draw(), 1, lease);
+    let claims = it.store.claim(request.clone()).await.unwrap();
+    assert_eq!(
+        (claims.rows, it.proxy.cuts()),
+        (vec![], 1),
+        "nobody knows that lease"
+    );
+    // It runs out by itself.
+    tokio::time::sleep(lease).await;
+    request.lease = Duration::from_secs(30);
+    let claimed = it.store.claim(request).await.unwrap().rows.pop().unwrap();
+    assert!(claimed.recovered);
+
+    it.proxy.cut("UPDATE");
+    let renewed = it
+        .store
+        .renew(claimed.claim.clone(), Duration::from_secs(30));
+    assert_eq!((renewed.await, it.proxy.cuts()), (Ok(Renewed::Held), 2));
+    it.proxy.cut("UPDATE");
+    assert_eq!(it.store.release(claimed.claim).await, Ok(()));
+    assert_eq!(it.proxy.cuts(), 3);
+    assert!(!claim(&it.store).await.recovered, "it was given back");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn registrations_are_kept_and_removed_whatever_is_lost() {
+    let it = Cut::new().await;
+    let endpoint: Endpoint = id("http://127.0.0.1:1/mcp");
+    let robot = Registration {
+        id: id("robot"),
+        owner: OwnerId::local(),
+        endpoint,
+        transport: TransportKind::StreamableHttp,
+        enabled: true,
+    };
+
+    it.proxy.cut("INSERT");
+    assert_eq!(it.store.put_registration(robot.clone()).await, Ok(()));
+    assert_eq!(it.store.registrations(None).await, Ok(vec![robot]));
+    it.proxy.cut("COMMIT");
+    let removed = it.store.remove_registration(id("robot")).await;
+
+    assert_eq!((removed, it.proxy.cuts()), (Ok(true), 2));
+    assert_eq!(it.store.remove_registration(id("robot")).await, Ok(false));
+}

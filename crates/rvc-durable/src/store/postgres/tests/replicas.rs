@@ -1,0 +1,258 @@
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
+use super::*;
+use crate::remote::{BoxTransport, DialError, Dialer};
+use crate::{Durable, SupervisorOptions, TransportKind};
+
+/// Long enough for any machine; nothing here waits for it.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Reaches nobody, so that a step is over at once and has counted an error.
+struct Nowhere;
+
+impl Dialer for Nowhere {
+    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+        let reason = "nobody is there".to_owned();
+        Box::pin(async move { Err(DialError { reason }) })
+    }
+}
+
+async fn robot(store: &PostgresStore) {
+    let registration = Registration {
+        id: id("robot"),
+        owner: OwnerId::local(),
+        endpoint: id("http://127.0.0.1:1/mcp"),
+        transport: TransportKind::StreamableHttp,
+        enabled: true,
+    };
+    store.put_registration(registration).await.unwrap();
+}
+
+/// Waits until a step was done with an action.
+async fn stepped(store: &PostgresStore, action: &str) {
+    let step = async {
+        while row(store, action).await.trouble.errors == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LONG, step).await.expect("nobody looked");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn another_replica_looks_at_once_and_hears_of_outcomes() {
+    let database = Database::create().await;
+    let (here, there) = (database.store().await, database.store().await);
+    robot(&here).await;
+    let hour = SupervisorOptions::new().tick(Duration::from_secs(3600));
+    let durable = Durable::new(there.clone(), Nowhere, hour.clone());
+    durable.supervise();
+    // Its first claim is over, and it listens.
+    let mut news = there.news().unwrap();
+    submit(&here, "first").await;
+    stepped(&here, "first").await;
+    while timeout(LONG, news.recv()).await.unwrap() != Ok(News::Due) {}
+
+    submit(&here, "second").await;
+    stepped(&here, "second").await;
+
+    // Nobody in this process changes it: the wait ends by news alone.
+    let waiting = Durable::new(here.clone(), Nowhere, hour);
+    let action = id("second");
+    let outcome = waiting.outcome(&action);
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        there.cancel_action(id("second")).await.unwrap()
+    };
+    let (outcome, cancelled) = tokio::join!(timeout(LONG, outcome), cancel);
+    assert_eq!(cancelled, CancelOutcome::Cancelled);
+    assert_eq!(outcome.unwrap().unwrap().phase, Phase::Cancelled);
+    durable.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_lost_notification_costs_a_tick() {
+    let database = Database::create().await;
+    let store = database.store().await;
+    robot(&store).await;
+    let tick = SupervisorOptions::new().tick(Duration::from_millis(50));
+    let durable = Durable::new(store.clone(), Nowhere, tick);
+    durable.supervise();
+    submit(&store, "a").await;
+    stepped(&store, "a").await;
+
+    let sql = "UPDATE mcp_action_tasks SET errors = 0, next_due = 0";
+    database.client().await.batch_execute(sql).await.unwrap();
+
+    stepped(&store, "a").await;
+    durable.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_listener_whose_connection_breaks_listens_again_and_says_look() {
+    let database = Database::create().await;
+    let store = database.store().await;
+    let mut news = store.news().unwrap();
+    assert_eq!(timeout(LONG, news.recv()).await.unwrap(), Ok(News::Missed));
+
+    let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE datname = current_database() AND query = 'LISTEN rvc_durable'";
+    database.client().await.batch_execute(sql).await.unwrap();
+
+    assert_eq!(timeout(LONG, news.recv()).await.unwrap(), Ok(News::Missed));
+    submit(&store, "a").await;
+    assert_eq!(timeout(LONG, news.recv()).await.unwrap(), Ok(News::Due));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_long_transaction_of_someone_else_stops_nothing() {
+    let database = Database::create().await;
+    let store = database.store().await;
+    for n in 0..8 {
+        submit(&store, &format!("a{n}")).await;
+    }
+    let client = database.client().await;
+    let sql = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM mcp_action_tasks; \
+        SELECT FROM mcp_action_tasks WHERE action_id IN ('a0', 'a1') FOR UPDATE";
+    client.batch_execute(sql).await.unwrap();
+
+    let claimed = claim_within(&store, 8, Duration::from_secs(30)).await;
+    assert_eq!(claimed.len(), 6, "all but the two that are locked");
+    for claimed in &claimed {
+        let (write, sending) = begin(claimed);
+        assert_eq!(store.write(write).await, Ok(Written::Applied));
+        let task = StartAnswer::Task(remote(claimed.row.action.as_str()));
+        let link = answered(claimed, sending, task);
+        assert_eq!(store.write(link).await, Ok(Written::Applied));
+    }
+    assert_eq!(store.census().await.unwrap().open, 8);
+    submit(&store, "late").await;
+    assert_eq!(
+        store.cancel_action(id("a2")).await,
+        Ok(CancelOutcome::Cancelled)
+    );
+    client.batch_execute("COMMIT").await.unwrap();
+    let freed = claim_within(&store, 8, Duration::from_secs(30)).await;
+    assert!(freed.iter().any(|it| it.row.action == id("a0")));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_row_that_somebody_holds_too_long_says_locked() {
+    let database = Database::create().await;
+    let options = PostgresOptions::url(&database.url()).unwrap();
+    let store = options.patience(Duration::from_secs(2)).open();
+    let store = store.await.unwrap();
+    submit(&store, "a").await;
+    let client = database.client().await;
+    let sql = "BEGIN; SELECT FROM mcp_action_tasks FOR UPDATE";
+    client.batch_execute(sql).await.unwrap();
+
+    let refused = store.cancel_action(id("a")).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
+    assert!(refused.is_retryable());
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn submissions_of_one_action_and_of_one_run_race_without_an_error() {
+    let database = Database::create().await;
+    let stores = [database.store().await, database.store().await];
+    let submissions = (0..64_usize).map(|n| {
+        let submission = submission(&format!("a{}", n % 4)).run(id("run"));
+        stores[n % 2].submit(submission, HostKind::Ledger)
+    });
+
+    let submitted = join_all(submissions).await;
+
+    let new = submitted
+        .iter()
+        .filter(|it| matches!(it, Ok(Submitted::New)))
+        .count();
+    let known = submitted
+        .iter()
+        .filter(|it| matches!(it, Ok(Submitted::Known(_))))
+        .count();
+    assert_eq!((new, known), (4, 60), "{submitted:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn only_the_bookkeeping_of_polls_and_leases_does_not_wait_for_the_disk() {
+    let database = Database::create().await;
+    drop(database.store().await);
+    let client = database.client().await;
+    // Deferred: what it reads is what the commit goes by.
+    let sql = format!(
+        "CREATE TABLE pace (phase text, pace text);
+         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             INSERT INTO pace VALUES (NEW.phase, current_setting('synchronous_commit'));
+             RETURN NULL; END $$;
+         CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON mcp_action_tasks
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note();
+         ALTER DATABASE {} SET synchronous_commit = off",
+        database.name
+    );
+    client.batch_execute(&sql).await.unwrap();
+    let store = database.store().await;
+
+    work(&store, "a", false).await;
+    store.wake(id("a")).await.unwrap();
+    let claimed = claim(&store).await;
+    let lease = Duration::from_secs(30);
+    store.renew(claimed.claim.clone(), lease).await.unwrap();
+    let mut polled = claimed.row.clone();
+    polled.polls = 1;
+    let poll = Write::new(claimed.claim, Phase::Working, polled);
+    assert_eq!(store.write(poll).await, Ok(Written::Applied));
+    store.cancel_action(id("a")).await.unwrap();
+
+    let rows = client.query("SELECT phase, pace FROM pace", &[]).await;
+    let seen: Vec<(String, String)> = rows
+        .unwrap()
+        .iter()
+        .map(|row| (row.get(0), row.get(1)))
+        .collect();
+    let expected = [
+        ("intent", "on"),
+        ("intent", "on"),
+        ("sending", "on"),
+        ("working", "on"),
+        ("working", "on"),
+        ("working", "on"),
+        ("working", "off"),
+        ("working", "off"),
+        ("cancelled", "on"),
+    ];
+    let seen: Vec<(&str, &str)> = seen.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    assert_eq!(
+        seen, expected,
+        "submit, claim, begin, link, wake, claim, renew, poll, cancel"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn what_a_server_says_survives_exactly_whatever_it_is() {
+    let database = Database::create().await;
+    let store = database.store().await;
+    submit(&store, "a").await;
+    let claimed = claim(&store).await;
+    let (write, sending) = begin(&claimed);
+    store.write(write).await.unwrap();
+    let mut task = remote(&format!("\0\u{1}0{}", "x".repeat(20_000)));
+    task.status = "\0".to_owned();
+    task.progress = Some("\u{1}\u{7f}\u{10ffff}".to_owned());
+
+    let link = answered(&claimed, sending, StartAnswer::Task(task.clone()));
+    assert_eq!(store.write(link).await, Ok(Written::Applied));
+
+    assert_eq!(row(&store, "a").await.remote, Some(task.clone()));
+    let woken = store.wake_remote(id("robot"), RemoteKind::Mcp, task.id);
+    assert_eq!(woken.await, Ok(1));
+}
