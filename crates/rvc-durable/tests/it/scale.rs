@@ -34,7 +34,8 @@ fn following() -> Peer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_set_to_1970_between_restarts_lets_every_action_finish() {
+async fn a_clock_set_to_1970_between_restarts_lets_1000_open_actions_finish() {
+    const ROWS: usize = 1000;
     for jump in [-T0, T0] {
         let offset = Arc::new(AtomicI64::new(T0));
         let (start, moved) = (tokio::time::Instant::now(), offset.clone());
@@ -49,7 +50,7 @@ async fn a_clock_set_to_1970_between_restarts_lets_every_action_finish() {
         let peer = following();
         let first = Durable::new(store.clone(), peer.clone(), SupervisorOptions::new());
         first.supervise();
-        for n in 0..100 {
+        for n in 0..ROWS {
             let arguments = json!({"n": n}).as_object().cloned().unwrap();
             let submission = submission(&format!("a{n}")).arguments(arguments);
             first.submit(submission).await.unwrap();
@@ -62,11 +63,11 @@ async fn a_clock_set_to_1970_between_restarts_lets_every_action_finish() {
         second.supervise();
         second.idle().await.unwrap();
 
-        for n in 0..100 {
+        for n in 0..ROWS {
             let row = store.row(id(&format!("a{n}"))).await.unwrap().unwrap();
             assert_eq!(row.phase, Phase::Completed, "{row:?}");
         }
-        assert_eq!(peer.count("tools/call"), 100);
+        assert_eq!(peer.count("tools/call"), ROWS);
     }
 }
 
