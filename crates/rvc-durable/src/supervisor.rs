@@ -114,7 +114,10 @@ impl Supervisor {
             if idle {
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    Some(done) = steps.join_next_with_id() => self.end(done),
+                    Some(done) = steps.join_next_with_id() => {
+                        self.end(done);
+                        self.gather(&mut steps).await;
+                    }
                     () = self.signals.due() => {}
                     () = tokio::time::sleep(wait), if wait > Duration::ZERO => {}
                 }
@@ -124,6 +127,18 @@ impl Supervisor {
             }
         }
         self.finish(steps).await;
+    }
+
+    /// Steps end in groups, as the store commits them: one claim replaces all that end in the
+    /// same moment, instead of one for each.
+    async fn gather(&mut self, steps: &mut JoinSet<()>) {
+        let moment = Instant::now() + GATHERING;
+        for _ in 1..CLAIM_BATCH {
+            match tokio::time::timeout_at(moment, steps.join_next_with_id()).await {
+                Ok(Some(done)) => self.end(done),
+                Ok(None) | Err(_) => return,
+            }
+        }
     }
 
     /// Ends the steps in hand: first they may come to their end, then they give up what they
@@ -237,6 +252,9 @@ fn gauge(steps: usize) {
 
 /// Rows in one claim: enough to be worth a commit, few enough to begin before leases run out.
 const CLAIM_BATCH: usize = 32;
+
+/// What a claim waits for further steps to end: the clock's shortest time.
+const GATHERING: Duration = Duration::from_millis(1);
 
 /// What steps that were given up get to write so.
 const LAST_WORDS: Duration = Duration::from_secs(2);

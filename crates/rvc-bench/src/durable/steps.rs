@@ -20,7 +20,9 @@ pub(super) const REGISTRATIONS: u32 = 8;
 pub(super) fn row_writes_per_second() -> anyhow::Result<f64> {
     let fixture = Fixture::new(STEPS, REGISTRATIONS, Duration::ZERO)?;
     let store = SqliteStore::open(fixture.path())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
     let start = Instant::now();
     runtime.block_on(drain(Arc::new(store)))?;
     Ok(2.0 * f64::from(STEPS) / start.elapsed().as_secs_f64())
@@ -52,13 +54,14 @@ async fn drain(store: Arc<dyn Store>) -> anyhow::Result<()> {
                 in_hand.insert(steps.spawn(step).id(), registration);
             }
         }
-        let mut ended = steps.join_next_with_id().await;
-        while let Some(step) = ended {
+        let moment = tokio::time::Instant::now() + Duration::from_millis(1);
+        for _ in 0..32 {
+            let ended = tokio::time::timeout_at(moment, steps.join_next_with_id()).await;
+            let Ok(Some(step)) = ended else { break };
             let (id, written) = step?;
             written?;
             in_hand.remove(&id);
             done += 1;
-            ended = steps.try_join_next_with_id();
         }
     }
     Ok(())

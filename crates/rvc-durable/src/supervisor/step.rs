@@ -19,7 +19,7 @@ use crate::plan::{
 use crate::policy::StartPolicy;
 use crate::registration::{Access, Registration};
 use crate::remote::{Connection, Remotes, StartCall};
-use crate::store::{Claim, Claimed, SharedStore, StoreError, Surroundings, Write, Written};
+use crate::store::{Claim, Claimed, SharedStore, Surroundings, Write, Written};
 
 /// Does one step with a claimed row.
 pub(super) struct Stepper {
@@ -168,8 +168,9 @@ impl Stepper {
             Ok(Written::Applied) => {}
             Ok(_) => return self.release(hand).await,
             Err(error) => {
+                // Not given back: its lease keeps it from being tried again at once.
                 tracing::error!(%error, "a start could not be recorded, so it is not sent");
-                return self.release(hand).await;
+                return;
             }
         }
         self.signals.changed(&row, &sending);
@@ -554,10 +555,8 @@ impl Stepper {
                     tokio::time::sleep(WRITE_PAUSE).await;
                 }
                 Err(error) => {
+                    // Not given back: its lease keeps it from being tried again at once.
                     tracing::error!(%error, "a step could not be written");
-                    if matches!(error, StoreError::Constraint { .. }) {
-                        self.release(hand).await;
-                    }
                     return None;
                 }
             }

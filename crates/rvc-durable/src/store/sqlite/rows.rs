@@ -8,11 +8,11 @@ use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{CleanUp, Linkage, RemoteTask, Trouble};
 use crate::moment::Moment;
-use crate::name::ActionId;
+use crate::name::{ActionId, RunId};
 use crate::outcome::Outcome;
 use crate::phase::Phase;
 use crate::plan::{HORIZON, RunState};
-use crate::store::{Census, Filter, StoreError, Surroundings};
+use crate::store::{Census, Filter, StoreError};
 use crate::submission::InputHandling;
 
 /// Every column of a row and of its outcome, in the order that [`read`] takes.
@@ -167,15 +167,20 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
     Ok(census)
 }
 
-pub(super) fn surroundings(db: &Connection, row: &Linkage) -> Result<Surroundings, StoreError> {
+/// The ledger's run.
+pub(super) fn run(db: &Connection, run: &RunId) -> Result<Option<RunState>, StoreError> {
     let state: Option<String> = db
         .prepare_cached("SELECT state FROM runs WHERE run_id = ?1")?
-        .query_row([row.run.as_str()], |row| row.get(0))
+        .query_row([run.as_str()], |row| row.get(0))
         .optional()?;
-    let run = state.map(|state| match state.as_str() {
+    Ok(state.map(|state| match state.as_str() {
         "active" => RunState::Active,
         _ => RunState::Cancelled,
-    });
+    }))
+}
+
+/// The answers of the host that were not sent yet.
+pub(super) fn answers(db: &Connection, row: &Linkage) -> Result<Map, StoreError> {
     let mut answers = Map::new();
     if !row.input_requests.is_empty() {
         let mut statement = db.prepare_cached(
@@ -186,11 +191,7 @@ pub(super) fn surroundings(db: &Connection, row: &Linkage) -> Result<Surrounding
             answers.insert(row.get(0)?, json(&row.get::<_, String>(1)?)?);
         }
     }
-    Ok(Surroundings {
-        run,
-        registration: super::registrations::get(db, &row.registration)?,
-        answers,
-    })
+    Ok(answers)
 }
 
 /// A word of the schema, or an id.
