@@ -4,6 +4,7 @@
 //! shared, so read the ratio, not the figure.
 
 mod delivery;
+mod durable;
 mod measure;
 mod placement;
 mod probe;
@@ -15,13 +16,18 @@ use crate::measure::Measurement;
 
 type Bench = fn() -> anyhow::Result<Measurement>;
 
-const BENCHES: [(&str, Bench); 6] = [
+const BENCHES: [(&str, Bench); 11] = [
     ("sign_1_kib", signing::sign_1_kib),
     ("deliver_1_task_in_order", delivery::one_task_in_order),
     ("deliver_64_tasks", delivery::sixty_four_tasks),
     ("running_task_bytes", probe::running_task_bytes),
     ("start_100_000_tasks", probe::start_100_000_tasks),
     ("progress_30_hz_100_tasks", probe::progress_30_hz_100_tasks),
+    ("durable_steps", durable::steps),
+    ("durable_restart_100k", durable::restart_100k),
+    ("durable_restart_100k_memory", durable::restart_100k_memory),
+    ("durable_restart_100k_calls", durable::restart_100k_calls),
+    ("durable_idle_100k", durable::idle_100k),
 ];
 
 fn main() -> anyhow::Result<()> {

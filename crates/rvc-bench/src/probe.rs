@@ -8,6 +8,7 @@ use rvc_poster::{Endpoint, EventPoster};
 use rvc_sign::Secret;
 use rvc_tasks::{NoSink, TaskManager, TaskSpec, payload};
 
+use crate::durable;
 use crate::measure::{Measurement, repeated};
 use crate::placement;
 use crate::receiver::Receiver;
@@ -51,7 +52,7 @@ pub(crate) fn progress_30_hz_100_tasks() -> anyhow::Result<Measurement> {
     })
 }
 
-fn in_a_fresh_process(probe: &str) -> anyhow::Result<f64> {
+pub(crate) fn in_a_fresh_process(probe: &str) -> anyhow::Result<f64> {
     let output = Command::new(std::env::current_exe()?)
         .args([ARGUMENT, probe])
         .output()?;
@@ -73,6 +74,10 @@ pub(crate) fn run(probe: &str) -> anyhow::Result<()> {
         "bytes" => runtime.block_on(async { started_tasks().await.map(|started| started.bytes) }),
         "start" => runtime.block_on(async { started_tasks().await.map(|started| started.seconds) }),
         "progress" => runtime.block_on(percent_of_a_core()),
+        "restart" => durable::restart_seconds(&runtime),
+        "restart_memory" => durable::restart_mib(&runtime),
+        "restart_calls" => durable::restart_calls(&runtime),
+        "idle" => durable::idle_percent(&runtime),
         other => anyhow::bail!("there is no probe {other}"),
     }?;
     println!("{number}");

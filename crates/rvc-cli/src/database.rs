@@ -1,12 +1,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{PostgresOptions, PostgresStore, SqliteStore};
+use rvc_durable::store::{PostgresOptions, PostgresStore, SqliteOptions};
 use rvc_durable::{Durable, SupervisorOptions};
+
+use crate::tokens::Tokens;
 
 /// The database that actions and registrations are kept in.
 #[derive(Args)]
@@ -45,10 +48,23 @@ enum Place {
 impl Database {
     /// Opens the database, and creates it where there is none.
     pub(crate) async fn open(&self, options: SupervisorOptions) -> anyhow::Result<Durable> {
-        let dialer = HttpDialer::new()?;
+        self.open_with(options, Tokens::default()).await
+    }
+
+    /// The same for whoever speaks to servers, with their tokens.
+    pub(crate) async fn open_with(
+        &self,
+        options: SupervisorOptions,
+        tokens: Tokens,
+    ) -> anyhow::Result<Durable> {
+        let dialer = HttpDialer::builder().tokens(Arc::new(tokens)).build()?;
         match &self.place {
             Place::File(file) => {
-                let store = SqliteStore::open(file)
+                let store = SqliteOptions::file(file);
+                #[cfg(feature = "crash-points")]
+                let store = crate::crash_point::shifted(store)?;
+                let store = store
+                    .open()
                     .with_context(|| format!("cannot use {}", file.display()))?;
                 Ok(Durable::new(store, dialer, options))
             }

@@ -19,6 +19,7 @@ mod secret_source;
 mod stop;
 mod style;
 mod supervision;
+mod tokens;
 
 use std::process::ExitCode;
 

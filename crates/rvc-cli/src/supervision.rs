@@ -1,6 +1,5 @@
 //! Supervising in this process: its settings, and to what end.
 
-use std::io::{self, IsTerminal, Write};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -11,7 +10,9 @@ use rvc_durable::{ActionId, Durable, Linkage, SupervisorOptions};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 
-use crate::{duration, progress, stop};
+use crate::progress::ProgressLine;
+use crate::tokens::Tokens;
+use crate::{duration, stop};
 
 /// How to supervise.
 #[derive(Args)]
@@ -27,9 +28,23 @@ pub(crate) struct Supervision {
     /// The longest time between two polls of a task, whatever its server says
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     max_poll: Duration,
+
+    /// How long the steps in hand may go on when this ends in order
+    ///
+    /// A start whose answer comes later is as good as lost: under `at_most_once` its action fails
+    /// with START_OUTCOME_UNKNOWN, under the other policies it is sent again.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    close_grace: Duration,
+
+    #[command(flatten)]
+    tokens: Tokens,
 }
 
 impl Supervision {
+    pub(crate) fn tokens(&self) -> Tokens {
+        self.tokens.clone()
+    }
+
     pub(crate) fn options(&self) -> anyhow::Result<SupervisorOptions> {
         ensure!(
             self.min_poll <= self.max_poll,
@@ -40,7 +55,8 @@ impl Supervision {
         settings.max_poll_interval = self.max_poll;
         let options = SupervisorOptions::new()
             .settings(settings)
-            .lease(self.lease);
+            .lease(self.lease)
+            .close_grace(self.close_grace);
         #[cfg(feature = "crash-points")]
         let options = crate::crash_point::added(options)?;
         Ok(options)
@@ -52,13 +68,14 @@ impl Supervision {
 pub(crate) async fn to_outcome(
     durable: &Durable,
     action: &ActionId,
+    progress: ProgressLine,
     stopped: impl Future<Output = ()>,
 ) -> anyhow::Result<Option<Linkage>> {
     let mut stopped = pin!(stopped);
     durable.supervise();
     let outcome = tokio::select! {
         outcome = durable.outcome(action) => Some(outcome?),
-        never = show_progress(durable, action) => never,
+        never = show_progress(durable, action, progress) => never,
         () = &mut stopped => None,
     };
     if outcome.is_some() {
@@ -95,13 +112,9 @@ async fn at_rest(durable: &Durable, action: &ActionId) -> anyhow::Result<()> {
     }
 }
 
-/// Keeps a line with the newest progress on standard error, if that is a terminal.
-async fn show_progress<T>(durable: &Durable, action: &ActionId) -> T {
+/// Keeps the newest progress in sight.
+async fn show_progress<T>(durable: &Durable, action: &ActionId, mut line: ProgressLine) -> T {
     let mut updates = durable.updates();
-    let mut line = ProgressLine {
-        is_empty: true,
-        is_terminal: io::stderr().is_terminal(),
-    };
     loop {
         match updates.recv().await {
             Ok(update) if update.action == *action => {
@@ -115,40 +128,7 @@ async fn show_progress<T>(durable: &Durable, action: &ActionId) -> T {
     }
 }
 
-/// A line that is written again and again, and taken away at the end.
-struct ProgressLine {
-    is_empty: bool,
-    is_terminal: bool,
-}
-
-impl ProgressLine {
-    fn show(&mut self, told: &str) {
-        if self.is_terminal {
-            let line: String = progress::shown(told).chars().take(NARROW).collect();
-            self.write(&line);
-            self.is_empty = false;
-        }
-    }
-
-    #[expect(clippy::unused_self, reason = "only one line may write")]
-    fn write(&self, line: &str) {
-        // Progress that cannot be shown is no failure.
-        let _ = write!(io::stderr(), "\r\u{1b}[K{line}");
-    }
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        if !self.is_empty {
-            self.write("");
-        }
-    }
-}
-
 /// For one call to cancel a task, which is bounded by itself at 10 s, and a look at it.
 const LAST_CHANCE: Duration = Duration::from_secs(15);
 
 const GLANCE: Duration = Duration::from_millis(100);
-
-/// A longer line would wrap, and stay.
-const NARROW: usize = 78;

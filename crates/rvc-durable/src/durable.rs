@@ -432,8 +432,19 @@ impl Durable {
 
     /// Stops claiming, finishes the steps in hand, gives leases back and closes connections.
     ///
-    /// A step is bounded by its timeouts; a start may take as long as `max_start_time`. What
-    /// must end sooner may be dropped or killed: that is what leases are for.
+    /// The steps in hand have [`close_grace`](SupervisorOptions::close_grace) for it. Then they
+    /// are given up:
+    ///
+    /// - A start that still waits for its answer: the answer is not read, so it is lost. The row
+    ///   says so before this returns, exactly as if the connection had broken: under
+    ///   `at_most_once` the action has its outcome, `START_OUTCOME_UNKNOWN`; under the other two
+    ///   policies whoever supervises next sends the start again. A WARN names the action. The
+    ///   tool is not told to stop.
+    /// - Anything else is repeated by whoever supervises next, as after a crash.
+    ///
+    /// So this returns within the grace and some 7 s more: 2 for what is written then, 5 for the
+    /// connections. A row that could not be written in that time keeps its lease until that runs
+    /// out, and is recovered as after a crash.
     ///
     /// # Cancel safety
     ///
@@ -450,7 +461,8 @@ impl Durable {
             // A panic in there was logged where it happened.
             let _ = running.await;
         }
-        self.shared.remotes.close().await;
+        // What is left of them is closed when it is dropped.
+        let _ = tokio::time::timeout(CONNECTIONS_CLOSE, self.shared.remotes.close()).await;
     }
 
     /// How long another process' changes may go unnoticed.
@@ -476,3 +488,6 @@ impl Durable {
         self.shared.signals.wake();
     }
 }
+
+/// What servers get, all of them together, to end their sessions.
+const CONNECTIONS_CLOSE: Duration = Duration::from_secs(5);

@@ -41,6 +41,8 @@ pub(crate) struct Supervisor {
     signals: Signals,
     options: SupervisorOptions,
     owner: LeaseOwner,
+    /// Fires when the steps in hand have had their grace.
+    give_up: CancellationToken,
     in_hand: HashMap<Id, RegistrationId>,
 }
 
@@ -51,11 +53,13 @@ impl Supervisor {
         signals: Signals,
         options: SupervisorOptions,
     ) -> Self {
+        let give_up = CancellationToken::new();
         let stepper = Stepper::new(
             store.clone(),
             remotes.clone(),
             signals.clone(),
             options.clone(),
+            give_up.clone(),
         );
         Self {
             stepper: Arc::new(stepper),
@@ -64,12 +68,13 @@ impl Supervisor {
             signals,
             options,
             owner: LeaseOwner::draw(),
+            give_up,
             in_hand: HashMap::new(),
         }
     }
 
-    /// Runs until `stop`; then finishes the steps in hand, gives what was not begun back, and
-    /// returns.
+    /// Runs until `stop`; then finishes the steps in hand, as far as the grace for it allows,
+    /// gives what was not begun back, and returns.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut steps: JoinSet<()> = JoinSet::new();
         let mut failures = 0_u32;
@@ -110,7 +115,10 @@ impl Supervisor {
             if idle {
                 tokio::select! {
                     () = stop.cancelled() => {}
-                    Some(done) = steps.join_next_with_id() => self.end(done),
+                    Some(done) = steps.join_next_with_id() => {
+                        self.end(done);
+                        self.gather(&mut steps).await;
+                    }
                     () = self.signals.due() => {}
                     () = told_elsewhere(&mut news, |told| *told == News::Due) => {}
                     () = tokio::time::sleep(wait), if wait > Duration::ZERO => {}
@@ -120,6 +128,47 @@ impl Supervisor {
                 self.end(done);
             }
         }
+        self.finish(steps).await;
+    }
+
+    /// Steps end in groups, as the store commits them: one claim replaces all that end in the
+    /// same moment, instead of one for each.
+    async fn gather(&mut self, steps: &mut JoinSet<()>) {
+        let moment = Instant::now() + GATHERING;
+        for _ in 1..CLAIM_BATCH {
+            match tokio::time::timeout_at(moment, steps.join_next_with_id()).await {
+                Ok(Some(done)) => self.end(done),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Ends the steps in hand: first they may come to their end, then they give up what they
+    /// wait for and write that down, and what cannot even do that is left to its lease.
+    async fn finish(&mut self, mut steps: JoinSet<()>) {
+        let grace = self.options.close_grace;
+        if tokio::time::timeout(grace, self.drain(&mut steps))
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        let waiting = steps.len();
+        tracing::warn!(steps = waiting, ?grace, "the steps in hand are given up");
+        self.give_up.cancel();
+        if tokio::time::timeout(LAST_WORDS, self.drain(&mut steps))
+            .await
+            .is_err()
+        {
+            let left = steps.len();
+            tracing::warn!(
+                steps = left,
+                "steps could not be written; their leases run out"
+            );
+        }
+    }
+
+    async fn drain(&mut self, steps: &mut JoinSet<()>) {
         while let Some(done) = steps.join_next_with_id().await {
             self.end(done);
         }
@@ -205,6 +254,12 @@ fn gauge(steps: usize) {
 
 /// Rows in one claim: enough to be worth a commit, few enough to begin before leases run out.
 const CLAIM_BATCH: usize = 32;
+
+/// What a claim waits for further steps to end: the clock's shortest time.
+const GATHERING: Duration = Duration::from_millis(1);
+
+/// What steps that were given up get to write so.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The clock has milliseconds; a shorter pause would spin.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);

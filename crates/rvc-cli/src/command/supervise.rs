@@ -14,8 +14,9 @@ use crate::supervision::{self, Supervision};
 
 /// Drives the actions of a database to their outcomes
 ///
-/// Runs until Ctrl-C or SIGTERM, which end it in order: it finishes the steps in hand. Whatever
-/// else ends it, even SIGKILL, loses nothing: start it again. Several may run on one database.
+/// Runs until Ctrl-C or SIGTERM, which end it in order: it finishes the steps in hand, for at
+/// most --close-grace. A second one ends it at once. Whatever else ends it, even SIGKILL, loses
+/// nothing: start it again. Several may run on one database.
 /// Prints an action whenever its phase changes.
 #[derive(Args)]
 #[command(after_long_help = JSON_HELP)]
@@ -44,7 +45,11 @@ impl Supervise {
 
     async fn supervise(self) -> anyhow::Result<()> {
         let stopped = stop::requested()?;
-        let durable = self.database.open(self.supervision.options()?).await?;
+        let options = self.supervision.options()?;
+        let durable = self
+            .database
+            .open_with(options, self.supervision.tokens())
+            .await?;
         let mut chronicle = Chronicle {
             updates: durable.updates(),
             phases: HashMap::new(),

@@ -1,6 +1,7 @@
 //! Actions, registrations and supervision, as an operator and a script use them.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -24,8 +25,12 @@ impl World {
     }
 
     pub(crate) fn db(&self) -> String {
-        let path = self.directory.path().join("durable.db");
-        path.to_str().unwrap().to_owned()
+        self.file("durable.db").to_str().unwrap().to_owned()
+    }
+
+    /// A file that goes with the world.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     /// A command on the database.
@@ -121,6 +126,10 @@ impl Supervisor {
         let pid = self.pid().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(sent.success());
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub(crate) fn wait(mut self) -> std::process::ExitStatus {

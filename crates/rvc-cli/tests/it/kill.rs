@@ -1,14 +1,17 @@
 //! The supervisor as a child process that is killed, stopped and started again.
 //!
-//! `Delivered` and `DeliveryCommitted` are steps of a foreign host, which the command line has
-//! none of; with the ledger, outcome and action commit together.
+//! `Delivered` and `DeliveryCommitted` are steps of a foreign host, see `foreign`; with the
+//! ledger, outcome and action commit together.
 
+mod clock;
+mod foreign;
 mod random;
 mod stopped;
 
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 
+use rvc_durable::{OwnerId, Registration, TransportKind};
 use serde_json::{Value, json};
 
 use crate::durable::{Supervisor, World};
@@ -40,6 +43,17 @@ impl Outcomes {
             self.0.insert(action, outcome);
         }
         assert!(missing.is_empty(), "actions are gone: {missing:?}");
+    }
+}
+
+/// The world's server, as `robot`.
+fn registration(world: &World) -> Registration {
+    Registration {
+        id: "robot".parse().unwrap(),
+        owner: OwnerId::local(),
+        endpoint: world.robot.url.parse().unwrap(),
+        transport: TransportKind::StreamableHttp,
+        enabled: true,
     }
 }
 

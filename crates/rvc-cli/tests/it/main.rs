@@ -9,6 +9,7 @@ mod help;
 #[cfg(feature = "crash-points")]
 mod kill;
 mod listen;
+mod operator;
 mod robot;
 mod rvc;
 mod sign;

@@ -18,6 +18,8 @@ pub(crate) fn command<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -
         "RVC_EVENT_SECRET_FILE",
         "RUST_LOG",
         "NO_COLOR",
+        "CREDENTIALS_DIRECTORY",
+        "RVC_TOKEN_ROBOT",
     ] {
         command.env_remove(name);
     }

@@ -17,6 +17,7 @@ pub struct SupervisorOptions {
     pub(crate) lease: Duration,
     pub(crate) tick: Duration,
     pub(crate) census_interval: Duration,
+    pub(crate) close_grace: Duration,
     pub(crate) host: Option<Arc<dyn ForeignHost>>,
     pub(crate) checkpoint: Option<Arc<dyn Checkpoint>>,
     pub(crate) jitter: Arc<dyn Fn() -> Jitter + Send + Sync>,
@@ -31,6 +32,7 @@ impl Default for SupervisorOptions {
             lease: Duration::from_secs(30),
             tick: Duration::from_secs(1),
             census_interval: Duration::from_secs(30),
+            close_grace: Duration::from_secs(10),
             host: None,
             checkpoint: None,
             jitter: Arc::new(random),
@@ -66,6 +68,15 @@ impl SupervisorOptions {
     /// How often to look for what other processes made due (1 s).
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick.max(Duration::from_millis(1));
+        self
+    }
+
+    /// How long the steps in hand may go on when the supervisor is closed (10 s).
+    ///
+    /// A start whose answer comes later than that is as good as lost: see
+    /// [`Durable::close`](crate::Durable::close).
+    pub fn close_grace(mut self, grace: Duration) -> Self {
+        self.close_grace = grace;
         self
     }
 

@@ -19,7 +19,7 @@ use crate::plan::{
 use crate::policy::StartPolicy;
 use crate::registration::{Access, Registration};
 use crate::remote::{Connection, Remotes, StartCall};
-use crate::store::{Claim, Claimed, SharedStore, StoreError, Surroundings, Write, Written};
+use crate::store::{Claim, Claimed, SharedStore, Surroundings, Write, Written};
 
 /// Does one step with a claimed row.
 pub(super) struct Stepper {
@@ -27,6 +27,8 @@ pub(super) struct Stepper {
     remotes: Remotes,
     signals: Signals,
     options: SupervisorOptions,
+    /// Fires when a step must wait for nobody any more.
+    give_up: CancellationToken,
 }
 
 /// The step in hand: the claim, and the store's clock as it has moved since.
@@ -50,12 +52,14 @@ impl Stepper {
         remotes: Remotes,
         signals: Signals,
         options: SupervisorOptions,
+        give_up: CancellationToken,
     ) -> Self {
         Self {
             store,
             remotes,
             signals,
             options,
+            give_up,
         }
     }
 
@@ -140,8 +144,9 @@ impl Stepper {
     async fn start(&self, hand: &Hand, row: Linkage, registration: Registration) {
         let settings = &self.options.settings;
         let connection = match self.hold(hand, self.remotes.connect(&registration)).await {
-            Ok(connection) => connection,
-            Err(failure) => {
+            Some(Ok(connection)) => connection,
+            None => return self.release(hand).await,
+            Some(Err(failure)) => {
                 let (reason, after) = (failure.reason, failure.retry_after);
                 let jitter = (self.options.jitter)();
                 let next =
@@ -152,6 +157,9 @@ impl Stepper {
             }
         };
         self.reached(DurableStep::Connected, &row);
+        if self.give_up.is_cancelled() {
+            return self.release(hand).await;
+        }
 
         // The winner of this write sends; everybody else has sent nothing.
         let sending = plan::begun(row.clone(), hand.now());
@@ -160,8 +168,9 @@ impl Stepper {
             Ok(Written::Applied) => {}
             Ok(_) => return self.release(hand).await,
             Err(error) => {
+                // Not given back: its lease keeps it from being tried again at once.
                 tracing::error!(%error, "a start could not be recorded, so it is not sent");
-                return self.release(hand).await;
+                return;
             }
         }
         self.signals.changed(&row, &sending);
@@ -183,6 +192,12 @@ impl Stepper {
     }
 
     async fn send(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
+        if self.give_up.is_cancelled() {
+            return StartAnswer::NotSent {
+                reason: "the supervisor is closed".to_owned(),
+                retry_after: None,
+            };
+        }
         let call = StartCall {
             tool: row.tool.clone(),
             arguments: row.arguments.clone(),
@@ -203,13 +218,23 @@ impl Stepper {
             std::future::pending::<()>().await;
         };
         let answer = connection.start(call, abandon.clone());
-        self.hold(hand, async {
+        let answer = self.hold(hand, async {
             tokio::select! {
                 answer = answer => answer,
                 () = patience => unreachable!("patience never ends"),
             }
+        });
+        answer.await.unwrap_or_else(|| {
+            event!(
+                warn,
+                "a start is given up before its answer came; the tool may go on",
+                row,
+                policy = row.policy.as_str()
+            );
+            StartAnswer::Lost {
+                reason: "the supervisor was closed before it came".to_owned(),
+            }
         })
-        .await
     }
 
     /// Records what a start brought, whatever became of the row meanwhile.
@@ -281,7 +306,9 @@ impl Stepper {
 
     async fn poll(&self, hand: &Hand, row: Linkage, registration: Registration) {
         let asked_at = Instant::now();
-        let answer = self.ask(hand, &row, &registration).await;
+        let Some(answer) = self.ask(hand, &row, &registration).await else {
+            return self.release(hand).await;
+        };
         log::step("poll", asked_at.elapsed());
         self.reached(DurableStep::PollAnswered, &row);
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
@@ -295,18 +322,26 @@ impl Stepper {
     }
 
     async fn look(&self, hand: &Hand, row: Linkage, registration: Registration) {
-        let answer = self.ask(hand, &row, &registration).await;
+        let Some(answer) = self.ask(hand, &row, &registration).await else {
+            return self.release(hand).await;
+        };
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
         let after = plan::looked(row.clone(), answer, settings, hand.now(), jitter);
         self.save(hand, &row, after, DurableStep::CancelCommitted)
             .await;
     }
 
-    async fn ask(&self, hand: &Hand, row: &Linkage, registration: &Registration) -> PollAnswer {
+    /// Asks for the state of the remote task; `None` when that was given up.
+    async fn ask(
+        &self,
+        hand: &Hand,
+        row: &Linkage,
+        registration: &Registration,
+    ) -> Option<PollAnswer> {
         let Some(remote) = &row.remote else {
-            return PollAnswer::Malformed {
+            return Some(PollAnswer::Malformed {
                 reason: "the row names no remote task".to_owned(),
-            };
+            });
         };
         self.hold(hand, async {
             let connection = match self.remotes.connect(registration).await {
@@ -351,6 +386,9 @@ impl Stepper {
                 }
             })
             .await;
+        let Some(answer) = answer else {
+            return self.release(hand).await;
+        };
         self.reached(DurableStep::InputSent, &row);
         let sent = answer == UpdateAnswer::Acknowledged;
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
@@ -388,6 +426,9 @@ impl Stepper {
                 }
             })
             .await;
+        let Some(answer) = answer else {
+            return self.release(hand).await;
+        };
         self.reached(DurableStep::CancelAsked, &row);
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
         let after = plan::cancel_answered(row.clone(), answer, settings, hand.now(), jitter);
@@ -418,7 +459,10 @@ impl Stepper {
             host.finish(row.action.clone(), outcome.state()).await?;
             Ok(true)
         };
-        let told: Result<bool, HostError> = self.hold(hand, self.bounded(told)).await;
+        let told: Option<Result<bool, HostError>> = self.hold(hand, self.bounded(told)).await;
+        let Some(told) = told else {
+            return self.release(hand).await;
+        };
         self.reached(DurableStep::Delivered, &row);
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
         let after = match told {
@@ -453,10 +497,11 @@ impl Stepper {
         }
     }
 
-    async fn hold<T>(&self, hand: &Hand, work: impl Future<Output = T> + Send) -> T {
+    /// Does `work` under the lease; `None` when it was given up.
+    async fn hold<T>(&self, hand: &Hand, work: impl Future<Output = T> + Send) -> Option<T> {
         let lease = self.options.lease;
         // A remote call's future is large, and each step has only one.
-        let work = Box::pin(work);
+        let work = Box::pin(self.give_up.run_until_cancelled(work));
         holding(
             self.store.as_ref(),
             &hand.claim,
@@ -510,10 +555,8 @@ impl Stepper {
                     tokio::time::sleep(WRITE_PAUSE).await;
                 }
                 Err(error) => {
+                    // Not given back: its lease keeps it from being tried again at once.
                     tracing::error!(%error, "a step could not be written");
-                    if matches!(error, StoreError::Constraint { .. }) {
-                        self.release(hand).await;
-                    }
                     return None;
                 }
             }

@@ -1,6 +1,6 @@
 //! A crash at every durable step, in one process: the step stops there for ever.
 
-use rvc_durable::{DurableStep, Phase, StartPolicy, SupervisorOptions};
+use rvc_durable::{DurableStep, InputHandling, Phase, StartPolicy};
 use serde_json::json;
 
 use crate::peer::{Call, Reply};
@@ -127,25 +127,43 @@ async fn a_handle_that_arrives_after_the_cancel_is_cancelled_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_finishes_the_step_in_hand_and_gives_the_rest_back() {
-    let world = World::new(|call| match call.method.as_str() {
-        "tools/call" => Reply::After(3, Box::new(Reply::text("there"))),
-        _ => Reply::Silence,
-    })
-    .await;
-    let first = world.process_with(SupervisorOptions::new().concurrency(1, 1));
-    for action in ["a", "b"] {
-        first.submit(submission(action)).await.unwrap();
+async fn a_crash_around_an_answer_sends_it_again_and_loses_nothing() {
+    for (step, updates) in [(DurableStep::InputSent, 2), (DurableStep::PollCommitted, 1)] {
+        let world = World::new(|call| match call.method.as_str() {
+            "tools/call" => Reply::handle("t-1"),
+            "tasks/get" if call.nth == 1 => Reply::state(
+                "t-1",
+                "input_required",
+                &json!({"inputRequests": {"which": {"method": "elicitation/create", "params":
+                    {"message": "which?", "requestedSchema": {"type": "object", "properties": {}}}}}}),
+            ),
+            "tasks/get" => Reply::completed("t-1", "there"),
+            _ => Reply::acknowledged(),
+        })
+        .await;
+        let asking = world.process();
+        let surfaced = submission("a").input(InputHandling::Surface);
+        asking.submit(surfaced).await.unwrap();
+        while world.row("a").await.phase != Phase::InputRequired {
+            pass(1).await;
+        }
+        drop(asking);
+        let answers = json!({"which": {"action": "accept", "content": {}}});
+        let answers = answers.as_object().unwrap().clone();
+        world.host().answer_input(&id("a"), answers).await.unwrap();
+        let (first, crash) = world.crashing_at(step);
+        crash.wait().await;
+        drop(first);
+        assert_eq!(world.peer.count("tasks/update"), 1, "{step}");
+
+        let second = world.process();
+        let outcome = second.outcome(&id("a")).await.unwrap();
+        second.idle().await.unwrap();
+
+        assert_eq!(outcome.phase, Phase::Completed, "{step}");
+        let sent = world.peer.calls("tasks/update");
+        assert_eq!(sent.len(), updates, "{step}");
+        assert!(sent.iter().all(|call| call.params == sent[0].params));
+        assert_eq!(world.peer.count("tools/call"), 1, "{step}");
     }
-    pass(1).await;
-
-    first.close().await;
-
-    let phases = [world.row("a").await.phase, world.row("b").await.phase];
-    assert!(phases.contains(&Phase::Completed), "{phases:?}");
-    assert!(phases.contains(&Phase::Intent), "{phases:?}");
-    assert_eq!(world.peer.count("tools/call"), 1);
-    let second = world.process();
-    second.idle().await.unwrap();
-    assert_eq!(world.peer.count("tools/call"), 2);
 }

@@ -1,13 +1,18 @@
 //! Three clocks, and as many limits as a caller needs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rvc_durable::plan::Settings;
-use rvc_durable::store::Store;
-use rvc_durable::{ErrorCode, Outcome, Phase, StartPolicy, SubmitError, SupervisorOptions};
+use rvc_durable::store::{Store, StoreError};
+use rvc_durable::{
+    Durable, ErrorCode, Outcome, Phase, StartPolicy, SubmitError, SupervisorOptions,
+};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::faulty::FaultyStore;
 use crate::peer::{Call, Reply};
 use crate::world::{World, id, pass, registration, submission};
 
@@ -360,4 +365,41 @@ async fn progress_is_news_for_whoever_watches() {
     }
 
     assert_eq!(seen, ["10 %", "20 %", "30 %", "30 %"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_the_store_cannot_record_is_not_sent_until_it_can() {
+    let detail = String::from("by a test");
+    for error in [
+        StoreError::Full {
+            detail: detail.clone(),
+        },
+        StoreError::ReadOnly {
+            detail: detail.clone(),
+        },
+        StoreError::Locked {
+            detail: detail.clone(),
+        },
+        StoreError::Corrupt { detail },
+    ] {
+        let world = World::new(|_| Reply::text("there")).await;
+        let broken = Arc::new(AtomicBool::new(true));
+        let (breaks, refusal) = (broken.clone(), error.clone());
+        let store = FaultyStore::new(world.store.clone(), move |_| {
+            breaks.load(Ordering::SeqCst).then(|| refusal.clone())
+        });
+        let process = Durable::new(store, world.peer.clone(), SupervisorOptions::new());
+        process.supervise();
+        process.submit(submission("a")).await.unwrap();
+        pass(600).await;
+        let row = world.row("a").await;
+        assert_eq!((row.phase, row.starts), (Phase::Intent, 0), "{error}");
+        assert_eq!(world.peer.count("tools/call"), 0, "{error}");
+
+        broken.store(false, Ordering::SeqCst);
+
+        let outcome = process.outcome(&id("a")).await.unwrap();
+        assert_eq!(outcome.phase, Phase::Completed, "{error}");
+        assert_eq!(world.peer.count("tools/call"), 1, "{error}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Black-box tests of the caller's side.
 #![allow(clippy::unwrap_used)]
 
+mod closing;
 mod contract;
 mod crashes;
 mod fastmcp;

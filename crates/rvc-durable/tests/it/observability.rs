@@ -266,3 +266,26 @@ async fn remote_work_that_nobody_will_watch_is_an_error() {
     assert_eq!(fields["action_id"], "a");
     assert_eq!(fields["remote_task_id"].len(), 12);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_close_gives_up_is_a_warning_that_names_the_action() {
+    let log = Log::default();
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+    let world = World::new(|_| Reply::Silence).await;
+    let process = world.process();
+    process
+        .submit(submission("a").tool_call_id("c-1"))
+        .await
+        .unwrap();
+    pass(1).await;
+
+    process.close().await;
+
+    let fields = log.fields("a start is given up before its answer came; the tool may go on");
+    assert_eq!(fields["action_id"], "a");
+    assert_eq!(fields["registration_id"], "robot");
+    assert_eq!(fields["tool_call_id"], "c-1");
+    assert_eq!(fields["policy"], "at_most_once");
+    assert_eq!(log.fields("the steps in hand are given up")["steps"], "1");
+    assert!(log.names().contains(&"MCP_TASK_FAILED".to_owned()));
+}

@@ -3,7 +3,7 @@ mod arguments;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use rvc_durable::{
     ActionId, Durable, Endpoint, InputHandling, OwnerId, Registration, RegistrationId, RunId,
@@ -16,6 +16,7 @@ use super::{Form, JSON_HELP, Report};
 use crate::command::registration;
 use crate::database::Database;
 use crate::output::printable;
+use crate::progress::ProgressLine;
 use crate::supervision::{self, Supervision};
 use crate::{duration, stop};
 
@@ -32,6 +33,10 @@ pub(crate) struct Start {
 
     #[command(flatten)]
     server: ServerChoice,
+
+    /// How the server of --url is spoken to, streamable-http or sse; the first, if it is new
+    #[arg(long, conflicts_with = "registration")]
+    transport: Option<TransportKind>,
 
     /// The tool
     #[arg(long, value_name = "TOOL")]
@@ -68,6 +73,14 @@ pub(crate) struct Start {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     deadline: Option<Duration>,
 
+    /// How long the server is taken to keep the task when it does not say so itself, from the
+    /// sending of the start
+    ///
+    /// When it is over and the server cannot be reached, the action fails with
+    /// REMOTE_TASK_EXPIRED; without it the action waits for the server.
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    remote_task_ttl: Option<Duration>,
+
     /// Supervise in this process, and end with the outcome
     ///
     /// Prints the action twice: when it is durable, and with its outcome. Other actions that are
@@ -86,7 +99,7 @@ pub(crate) struct Start {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct ServerChoice {
-    /// The server, over streamable HTTP; becomes a registration that is named as its URL
+    /// The server; becomes a registration that is named as its URL
     #[arg(long)]
     // Not parsed by clap, whose errors repeat the value.
     url: Option<String>,
@@ -101,14 +114,18 @@ impl Start {
         let arguments = self.arguments.read()?;
         let url = self.server.url.as_deref().map(str::parse::<Endpoint>);
         let endpoint = url.transpose().context("--url is refused")?;
-        let durable = self.database.open(self.supervision.options()?).await?;
+        let options = self.supervision.options()?;
+        let durable = self
+            .database
+            .open_with(options, self.supervision.tokens())
+            .await?;
         let new = || Uuid::new_v4().to_string().parse();
         let action = match self.action_id {
             Some(action) => action,
             None => new().context("a UUID is an id")?,
         };
         let registration = match (endpoint, self.server.registration) {
-            (Some(endpoint), _) => registered(&durable, endpoint).await?,
+            (Some(endpoint), _) => registered(&durable, endpoint, self.transport).await?,
             (None, Some(name)) => {
                 let is_there = registration::find(&durable, &name).await?.is_some();
                 // An action that is there already has its outcome, whatever became of the server.
@@ -131,6 +148,7 @@ impl Start {
         if let Some(deadline) = self.deadline {
             submission = submission.execution_deadline(deadline);
         }
+        submission.remote_task_ttl = self.remote_task_ttl;
         submission.tool_call_id = self.tool_call_id;
         submission.provider = self.provider;
 
@@ -149,7 +167,8 @@ impl Start {
             return Ok(ExitCode::SUCCESS);
         }
         let stopped = stop::requested()?;
-        let Some(row) = supervision::to_outcome(&durable, &action, stopped).await? else {
+        let progress = ProgressLine::on_stderr(self.json);
+        let Some(row) = supervision::to_outcome(&durable, &action, progress, stopped).await? else {
             bail!("stopped before the outcome; `rvc supervise` goes on with the action");
         };
         let succeeded = row.phase == rvc_durable::Phase::Completed;
@@ -163,17 +182,27 @@ impl Start {
 }
 
 /// The registration of a URL, which is added if it is not there. One that is disabled stays so.
-async fn registered(durable: &Durable, endpoint: Endpoint) -> anyhow::Result<RegistrationId> {
+async fn registered(
+    durable: &Durable,
+    endpoint: Endpoint,
+    transport: Option<TransportKind>,
+) -> anyhow::Result<RegistrationId> {
     let id: RegistrationId = endpoint
         .as_str()
         .parse()
         .context("the URL is too long for a name; use `rvc registration add` to name it")?;
-    if registration::find(durable, &id).await?.is_none() {
+    if let Some(known) = registration::find(durable, &id).await? {
+        ensure!(
+            transport.is_none_or(|transport| transport == known.transport),
+            "the server is registered with {}; `rvc registration add` changes that",
+            known.transport.as_str()
+        );
+    } else {
         let registration = Registration {
             id: id.clone(),
             owner: OwnerId::local(),
             endpoint,
-            transport: TransportKind::StreamableHttp,
+            transport: transport.unwrap_or(TransportKind::StreamableHttp),
             enabled: true,
         };
         durable.put_registration(registration).await?;

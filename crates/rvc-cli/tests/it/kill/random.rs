@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use rvc_durable::remote::HttpDialer;
 use rvc_durable::store::{Filter, SqliteStore};
-use rvc_durable::{
-    ActionView, Durable, OwnerId, Registration, StartPolicy, Submission, SupervisorOptions,
-    TransportKind,
-};
+use rvc_durable::{ActionView, Durable, StartPolicy, Submission, SupervisorOptions};
 use serde_json::{Value, json};
 
-use super::Outcomes;
+use super::{Outcomes, registration};
 use crate::durable::{Supervisor, World};
 
 #[test]
@@ -56,15 +53,8 @@ impl Harness {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let store = SqliteStore::open(world.db()).unwrap();
         let host = Durable::new(store, HttpDialer::new().unwrap(), SupervisorOptions::new());
-        let registration = Registration {
-            id: "robot".parse().unwrap(),
-            owner: OwnerId::local(),
-            endpoint: world.robot.url.parse().unwrap(),
-            transport: TransportKind::StreamableHttp,
-            enabled: true,
-        };
         runtime
-            .block_on(host.put_registration(registration))
+            .block_on(host.put_registration(registration(&world)))
             .unwrap();
         Self {
             world,

@@ -1,14 +1,18 @@
+use std::collections::HashMap;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::rows;
-use crate::linkage::Fence;
+use super::{registrations, rows};
+use crate::linkage::{Fence, Linkage};
 use crate::moment::Moment;
-use crate::name::RegistrationId;
-use crate::plan::HORIZON;
+use crate::name::{RegistrationId, RunId};
+use crate::plan::{HORIZON, RunState};
+use crate::registration::Registration;
 use crate::store::record::{self, COLUMNS, SOURCE};
-use crate::store::{Claim, ClaimRequest, Claimed, Claims, Renewed, StoreError};
+use crate::store::{
+    Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, StoreError, Surroundings,
+};
 
 /// The free rows of one registration that are due, the longest overdue first.
 ///
@@ -54,8 +58,9 @@ pub(super) fn claim(
         }
     }
     let mut rows = Vec::with_capacity(wanted.len());
+    let mut leasing = Leasing::new(db, now, request);
     for (action, _) in wanted {
-        rows.push(lease(db, now, request, &action)?);
+        rows.push(leasing.lease(&action)?);
     }
     Ok(Claims {
         rows,
@@ -115,45 +120,96 @@ fn due(
     Ok(found)
 }
 
-fn lease(
-    db: &Connection,
-    now: Moment,
-    request: &ClaimRequest,
-    action: &str,
-) -> Result<Claimed, StoreError> {
-    let before: Option<String> = db
-        .prepare_cached("SELECT lease_owner FROM mcp_action_tasks WHERE action_id = ?1")?
-        .query_row([action], |row| row.get(0))?;
-    let until = now.after(request.lease.min(HORIZON));
-    db.prepare_cached(
-        "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, fence = fence + 1 \
-         WHERE action_id = ?1",
-    )?
-    .execute(params![action, request.owner.to_string(), until.unix_ms()])?;
-    let sql = format!("SELECT {COLUMNS}, t.fence, t.wakes FROM {SOURCE} WHERE t.action_id = ?1");
-    let mut statement = db.prepare_cached(&sql)?;
-    let mut found = statement.query([action])?;
-    let row = found.next()?.ok_or_else(|| StoreError::Engine {
-        detail: "a row vanished while it was leased".to_owned(),
-    })?;
-    let number = |column| -> Result<u64, StoreError> {
-        Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
-    };
-    let (fence, wakes) = (Fence::new(number(42)?), number(43)?);
-    let row = record::linkage(row)?;
-    let surroundings = rows::surroundings(db, &row)?;
-    Ok(Claimed {
-        claim: Claim {
-            action: row.action.clone(),
+/// What the rows of one claim have in common, read once.
+struct Leasing<'a> {
+    db: &'a Connection,
+    owner: LeaseOwner,
+    /// The owner as its column has it.
+    owner_text: String,
+    until: Moment,
+    select: String,
+    runs: HashMap<RunId, Option<RunState>>,
+    registrations: HashMap<RegistrationId, Option<Registration>>,
+}
+
+impl<'a> Leasing<'a> {
+    fn new(db: &'a Connection, now: Moment, request: &ClaimRequest) -> Self {
+        Self {
+            db,
             owner: request.owner,
+            owner_text: request.owner.to_string(),
+            until: now.after(request.lease.min(HORIZON)),
+            select: format!(
+                "SELECT {COLUMNS}, t.fence, t.wakes, t.lease_owner IS NOT NULL FROM {SOURCE} \
+                 WHERE t.action_id = ?1"
+            ),
+            runs: HashMap::new(),
+            registrations: HashMap::new(),
+        }
+    }
+
+    fn lease(&mut self, action: &str) -> Result<Claimed, StoreError> {
+        let mut statement = self.db.prepare_cached(&self.select)?;
+        let mut found = statement.query([action])?;
+        let row = found.next()?.ok_or_else(|| StoreError::Engine {
+            detail: "a row vanished while it was leased".to_owned(),
+        })?;
+        let number = |column| -> Result<u64, StoreError> {
+            Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
+        };
+        let (fence, wakes) = (Fence::new(number(42)? + 1), number(43)?);
+        let recovered = row.get(44)?;
+        let row = record::linkage(row)?;
+        let claim = Claim {
+            action: row.action.clone(),
+            owner: self.owner,
             fence,
             wakes,
-        },
-        row,
-        recovered: before.is_some(),
-        until,
-        surroundings,
-    })
+        };
+        self.db
+            .prepare_cached(
+                "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, fence = ?4 \
+                 WHERE action_id = ?1",
+            )?
+            .execute(params![
+                action,
+                self.owner_text,
+                self.until.unix_ms(),
+                self::fence(&claim)
+            ])?;
+        Ok(Claimed {
+            claim,
+            recovered,
+            until: self.until,
+            surroundings: self.surroundings(&row)?,
+            row,
+        })
+    }
+
+    fn surroundings(&mut self, row: &Linkage) -> Result<Surroundings, StoreError> {
+        let run = match self.runs.get(&row.run) {
+            Some(run) => *run,
+            None => {
+                let run = rows::run(self.db, &row.run)?;
+                self.runs.insert(row.run.clone(), run);
+                run
+            }
+        };
+        let registration = match self.registrations.get(&row.registration) {
+            Some(registration) => registration.clone(),
+            None => {
+                let registration = registrations::get(self.db, &row.registration)?;
+                self.registrations
+                    .insert(row.registration.clone(), registration.clone());
+                registration
+            }
+        };
+        Ok(Surroundings {
+            run,
+            registration,
+            answers: rows::answers(self.db, row)?,
+        })
+    }
 }
 
 fn next_due(

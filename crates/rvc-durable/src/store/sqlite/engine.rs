@@ -70,46 +70,77 @@ impl Engine {
         Self { db, clock }
     }
 
-    /// Carries a group out in one transaction. An operation that is refused is rolled back to
-    /// its savepoint; a transaction that fails, fails all of its operations.
-    fn carry_out(&mut self, mut group: Vec<Box<dyn Operation>>) {
-        let committed = self.transaction(&mut group);
+    /// Carries a group out in one transaction, with what `more` brings until then. An operation
+    /// that is refused is rolled back to its savepoint; a transaction that fails, fails all of
+    /// its operations.
+    fn carry_out(&mut self, mut group: Vec<Box<dyn Operation>>, more: impl FnMut() -> More) {
+        let committed = self.transaction(&mut group, more);
         for operation in group {
             operation.reply(committed.clone());
         }
     }
 
-    fn transaction(&mut self, group: &mut [Box<dyn Operation>]) -> Result<(), StoreError> {
+    fn transaction(
+        &mut self,
+        group: &mut Vec<Box<dyn Operation>>,
+        mut more: impl FnMut() -> More,
+    ) -> Result<(), StoreError> {
         let writes = group.iter().any(|it| it.access() == Access::Write);
-        self.db
-            .execute_batch(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
+        self.say(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
         let now = (self.clock)();
-        for operation in group.iter_mut() {
-            self.db.execute_batch("SAVEPOINT operation")?;
-            let done = operation.run(&self.db, now);
-            if self.db.is_autocommit() {
-                // The engine gave the whole transaction up (a full disk does that).
-                return Err(StoreError::Engine {
-                    detail: "the transaction was rolled back".to_owned(),
-                });
+        let mut next = 0;
+        loop {
+            while let Some(operation) = group.get_mut(next) {
+                self.one(operation.as_mut(), now)?;
+                next += 1;
             }
-            let end = if done {
-                "RELEASE operation"
-            } else {
-                "ROLLBACK TO operation; RELEASE operation"
-            };
-            if let Err(error) = self.db.execute_batch(end) {
-                let _ = self.db.execute_batch("ROLLBACK");
-                return Err(error.into());
+            // Callers come in groups, as the commit before let them go: the first of them is not
+            // to be committed alone. What only reads holds no lock that a write could use.
+            if !writes || group.len() >= LARGEST_GROUP {
+                break;
+            }
+            match more() {
+                Some(operation) => group.push(operation),
+                None => break,
             }
         }
-        if let Err(error) = self.db.execute_batch("COMMIT") {
+        if let Err(error) = self.say("COMMIT") {
             let _ = self.db.execute_batch("ROLLBACK");
-            return Err(error.into());
+            return Err(error);
         }
         Ok(())
     }
+
+    fn one(&self, operation: &mut dyn Operation, now: Moment) -> Result<(), StoreError> {
+        self.say("SAVEPOINT operation")?;
+        let done = operation.run(&self.db, now);
+        if self.db.is_autocommit() {
+            // The engine gave the whole transaction up (a full disk does that).
+            return Err(StoreError::Engine {
+                detail: "the transaction was rolled back".to_owned(),
+            });
+        }
+        let undone = if done {
+            Ok(())
+        } else {
+            self.say("ROLLBACK TO operation")
+        };
+        undone
+            .and_then(|()| self.say("RELEASE operation"))
+            .inspect_err(|_| {
+                let _ = self.db.execute_batch("ROLLBACK");
+            })
+    }
+
+    /// Executes a statement that has no parameters.
+    fn say(&self, statement: &str) -> Result<(), StoreError> {
+        self.db.prepare_cached(statement)?.execute([])?;
+        Ok(())
+    }
 }
+
+/// What waits already, if anything does.
+type More = Option<Box<dyn Operation>>;
 
 /// Where operations wait.
 #[derive(Clone)]
@@ -131,7 +162,7 @@ impl Queue {
                 while let Ok(first) = receiver.recv() {
                     let mut group = vec![first];
                     group.extend(receiver.try_iter().take(LARGEST_GROUP - 1));
-                    engine.carry_out(group);
+                    engine.carry_out(group, || receiver.try_recv().ok());
                 }
             })
             .map_err(|error| StoreError::Open {
@@ -161,7 +192,7 @@ impl Queue {
             Self::Inline(engine) => engine
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .carry_out(vec![job]),
+                .carry_out(vec![job], || None),
         }
         Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
     }

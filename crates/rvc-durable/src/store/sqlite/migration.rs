@@ -1,3 +1,4 @@
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::StoreError;
@@ -16,6 +17,9 @@ pub(super) fn prepare(db: &mut Connection) -> Result<(), StoreError> {
     // In memory there is no WAL, and the answer says so.
     db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0))?;
     db.pragma_update(None, "synchronous", "full")?;
+    // Else the planner prepares some statements anew for every value that is bound, which takes
+    // several times as long as to execute them.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.pragma_update(None, "foreign_keys", true)?;
     db.pragma_update(None, "recursive_triggers", true)?;
     if found < known() {

@@ -2,14 +2,15 @@ use std::time::Duration;
 
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rvc_wire::Map;
 
 use crate::linkage::Linkage;
 use crate::moment::Moment;
-use crate::name::ActionId;
+use crate::name::{ActionId, RunId};
 use crate::phase::Phase;
-use crate::plan::HORIZON;
+use crate::plan::{HORIZON, RunState};
 use crate::store::record::{self, COLUMNS, Columns, SOURCE, Value};
-use crate::store::{Census, Filter, StoreError, Surroundings};
+use crate::store::{Census, Filter, StoreError};
 
 impl Columns for Row<'_> {
     fn text(&self, column: usize) -> Result<Option<String>, StoreError> {
@@ -99,11 +100,17 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
     Ok(census)
 }
 
-pub(super) fn surroundings(db: &Connection, row: &Linkage) -> Result<Surroundings, StoreError> {
+/// The ledger's run.
+pub(super) fn run(db: &Connection, run: &RunId) -> Result<Option<RunState>, StoreError> {
     let state: Option<String> = db
         .prepare_cached("SELECT state FROM runs WHERE run_id = ?1")?
-        .query_row([row.run.as_str()], |row| row.get(0))
+        .query_row([run.as_str()], |row| row.get(0))
         .optional()?;
+    Ok(state.as_deref().map(record::run_state))
+}
+
+/// The answers of the host that were not sent yet.
+pub(super) fn answers(db: &Connection, row: &Linkage) -> Result<Map, StoreError> {
     let mut answers = Vec::new();
     if !row.input_requests.is_empty() {
         let mut statement = db.prepare_cached(
@@ -114,9 +121,5 @@ pub(super) fn surroundings(db: &Connection, row: &Linkage) -> Result<Surrounding
             answers.push((row.get(0)?, row.get(1)?));
         }
     }
-    Ok(Surroundings {
-        run: state.as_deref().map(record::run_state),
-        registration: super::registrations::get(db, &row.registration)?,
-        answers: record::answers(answers)?,
-    })
+    record::answers(answers)
 }

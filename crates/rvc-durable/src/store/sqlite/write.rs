@@ -11,21 +11,19 @@ use crate::store::{StoreError, Write, Written};
 
 pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
     let claim = &write.claim;
-    let sql = format!("SELECT phase FROM mcp_action_tasks WHERE {HELD}");
-    let phase: Option<String> = db
-        .prepare_cached(&sql)?
-        .query_row(
-            params![claim.action.as_str(), claim.owner.to_string(), fence(claim)],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let Some(phase) = phase else {
+    let Some(Held {
+        phase,
+        is_linked,
+        is_guarded,
+    }) = held(db, write)?
+    else {
         return Ok(Written::Stale);
     };
     if phase != write.expect.as_str() || cancelled_by_run(db, &write.row)? {
         return overtaken(db, now, write);
     }
-    if remote_is_taken(db, &write.row)? {
+    // A link is never changed.
+    if !is_linked && remote_is_taken(db, &write.row)? {
         return Ok(Written::RemoteTaken);
     }
     if let (Some(outcome), Some(finished_at)) = (&write.row.outcome, write.row.finished_at)
@@ -34,7 +32,7 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
     {
         finish(db, &write.row, outcome, finished_at)?;
     }
-    update(db, now, write)?;
+    update(db, now, write, is_guarded)?;
     for key in &write.answered {
         db.prepare_cached(
             "UPDATE mcp_input_answers SET sent = 1 WHERE action_id = ?1 AND input_key = ?2",
@@ -42,6 +40,55 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
         .execute(params![claim.action.as_str(), key])?;
     }
     Ok(Written::Applied)
+}
+
+/// The row that a claim still holds.
+struct Held {
+    phase: String,
+    is_linked: bool,
+    /// Whether the write changes something that triggers watch over, or an index other than that
+    /// of the due times. Most polls bring nothing of the kind, and cost a third without it.
+    is_guarded: bool,
+}
+
+fn held(db: &Connection, write: &Write) -> Result<Option<Held>, StoreError> {
+    let (claim, row) = (&write.claim, &write.row);
+    let remote = row.remote.as_ref();
+    let sql = format!(
+        "SELECT phase, remote_task_id IS NOT NULL, NOT (phase = ?4 AND starts = ?5 \
+         AND sent_at IS ?6 AND kind IS ?7 AND remote_task_id IS ?8 AND remote_created_at IS ?9 \
+         AND remote_ended = ?10 AND clean_up_open = ?11 AND cancel_asked = ?12 \
+         AND cancel_acknowledged_at IS ?13 AND looked = ?14) FROM mcp_action_tasks WHERE {HELD}"
+    );
+    let held = db
+        .prepare_cached(&sql)?
+        .query_row(
+            params![
+                claim.action.as_str(),
+                claim.owner.to_string(),
+                fence(claim),
+                row.phase.as_str(),
+                row.starts,
+                row.sent_at.map(Moment::unix_ms),
+                remote.map(|it| it.kind.as_str()),
+                remote.map(|it| it.id.as_str()),
+                remote.map(|it| it.created_at.as_str()),
+                remote.is_some_and(|it| it.ended),
+                row.clean_up.open,
+                row.clean_up.asked,
+                row.clean_up.acknowledged_at.map(Moment::unix_ms),
+                row.clean_up.looked,
+            ],
+            |found| {
+                Ok(Held {
+                    phase: found.get(0)?,
+                    is_linked: found.get(1)?,
+                    is_guarded: found.get(2)?,
+                })
+            },
+        )
+        .optional()?;
+    Ok(held)
 }
 
 /// Whether the run was cancelled, while the row is about to get another end. A cancel settles
@@ -131,15 +178,14 @@ pub(super) fn finish(
     Ok(())
 }
 
-fn update(db: &Connection, now: Moment, write: &Write) -> Result<(), StoreError> {
+fn update(db: &Connection, now: Moment, write: &Write, is_guarded: bool) -> Result<(), StoreError> {
     let row = &write.row;
+    let guarded = if is_guarded { GUARDED } else { "" };
     let sql = format!(
-        "UPDATE mcp_action_tasks SET phase = ?4, starts = ?5, sent_at = ?6, kind = ?7, \
-         remote_task_id = ?8, remote_created_at = ?9, remote_task_status = ?10, \
-         remote_ended = ?11, progress = ?12, remote_ttl_ms = ?13, poll_interval_ms = ?14, \
-         polls = ?15, last_polled_at = ?16, errors = ?17, gone = ?18, malformed = ?19, \
-         last_error = ?20, input_requests = ?21, clean_up_open = ?22, cancel_asked = ?23, \
-         cancel_acknowledged_at = ?24, looked = ?25, updated_at = ?26, \
+        "UPDATE mcp_action_tasks SET {guarded} remote_task_status = ?10, progress = ?12, \
+         remote_ttl_ms = ?13, poll_interval_ms = ?14, polls = ?15, last_polled_at = ?16, \
+         errors = ?17, gone = ?18, malformed = ?19, last_error = ?20, input_requests = ?21, \
+         updated_at = ?26, \
          next_due = CASE WHEN ?27 IS NOT NULL AND wakes > ?28 THEN min(?26, ?27) ELSE ?27 END, \
          lease_owner = CASE WHEN ?29 THEN lease_owner END, \
          lease_until = CASE WHEN ?29 THEN lease_until END WHERE {HELD}"
@@ -160,3 +206,8 @@ fn update(db: &Connection, now: Moment, write: &Write) -> Result<(), StoreError>
     db.prepare_cached(&sql)?.execute(params_from_iter(values))?;
     Ok(())
 }
+
+/// What [`Held::is_guarded`] compares.
+const GUARDED: &str = "phase = ?4, starts = ?5, sent_at = ?6, kind = ?7, remote_task_id = ?8, \
+    remote_created_at = ?9, remote_ended = ?11, clean_up_open = ?22, cancel_asked = ?23, \
+    cancel_acknowledged_at = ?24, looked = ?25,";

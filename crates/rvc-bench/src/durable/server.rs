@@ -1,0 +1,113 @@
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::Context;
+use futures_util::future::BoxFuture;
+use rvc_durable::Registration;
+use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::Notify;
+
+/// A server in memory that answers every poll at once with `working`, and the way to it.
+#[derive(Clone)]
+pub(crate) struct Server {
+    seen: Arc<Mutex<Seen>>,
+    polled: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Seen {
+    first_poll: Option<Instant>,
+    polls: u32,
+    in_flight: u32,
+    most_in_flight: u32,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self {
+            seen: Arc::default(),
+            polled: Arc::default(),
+        }
+    }
+
+    fn seen<T>(&self, look: impl FnOnce(&mut Seen) -> T) -> T {
+        look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn polls(&self) -> u32 {
+        self.seen(|seen| seen.polls)
+    }
+
+    /// Waits for another poll.
+    pub(crate) async fn polled(&self) {
+        self.polled.notified().await;
+    }
+
+    /// # Panics
+    ///
+    /// When there was none.
+    pub(crate) fn first_poll(&self) -> Instant {
+        self.seen(|seen| seen.first_poll)
+            .expect("only asked after a poll")
+    }
+
+    pub(crate) fn most_in_flight(&self) -> u32 {
+        self.seen(|seen| seen.most_in_flight)
+    }
+
+    async fn serve(self, stream: DuplexStream) -> anyhow::Result<()> {
+        let (read, mut write) = tokio::io::split(stream);
+        let mut lines = BufReader::new(read).lines();
+        while let Some(line) = lines.next_line().await? {
+            let request: Value = serde_json::from_str(&line)?;
+            let Some(id) = request.get("id") else {
+                continue;
+            };
+            let result = match request["method"].as_str() {
+                Some("server/discover") => json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                    "capabilities": {
+                        "tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}},
+                    },
+                    "ttlMs": 0, "cacheScope": "private",
+                }),
+                Some("tasks/get") => self.working(&request)?,
+                _ => json!({"resultType": "complete"}),
+            };
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+            // What was asked until here is in flight together.
+            tokio::task::yield_now().await;
+            write.write_all(format!("{answer}\n").as_bytes()).await?;
+            if request["method"] == "tasks/get" {
+                self.seen(|seen| seen.in_flight -= 1);
+                self.polled.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    fn working(&self, request: &Value) -> anyhow::Result<Value> {
+        let task = request["params"]["taskId"].as_str().context("no task")?;
+        self.seen(|seen| {
+            seen.first_poll.get_or_insert_with(Instant::now);
+            seen.polls += 1;
+            seen.in_flight += 1;
+            seen.most_in_flight = seen.most_in_flight.max(seen.in_flight);
+        });
+        Ok(json!({
+            "resultType": "complete", "taskId": task, "status": "working",
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+            "statusMessage": "driving", "ttlMs": 86_400_000, "pollIntervalMs": 60_000,
+        }))
+    }
+}
+
+impl Dialer for Server {
+    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        tokio::spawn(self.clone().serve(theirs));
+        Box::pin(std::future::ready(Ok(BoxTransport::lines(ours))))
+    }
+}
