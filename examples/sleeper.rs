@@ -26,19 +26,35 @@ use tokio::time::{Instant, sleep_until};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let flags = ServerFlags::parse();
-    rvc_examples::run(flags.log, Box::pin(serve(&flags))).await
+    let flags = Flags::parse();
+    rvc_examples::run(flags.server.log, Box::pin(serve(&flags))).await
 }
 
-async fn serve(flags: &ServerFlags) -> anyhow::Result<()> {
+/// A capability server on the Async Task Contract. A flag goes before its environment variable.
+#[derive(Parser)]
+struct Flags {
+    #[command(flatten)]
+    server: ServerFlags,
+
+    /// Offer the contract alone and not the Tasks extension, as servers did before there was one
+    #[arg(long)]
+    contract_only: bool,
+}
+
+async fn serve(flags: &Flags) -> anyhow::Result<()> {
     let poster = EventPoster::from_env("sleeper".parse()?)?;
     let manager = TaskManager::new("sleeper".parse()?, poster);
     let sleeper = Sleeper {
         manager: manager.clone(),
         tools: Sleeper::tool_router() + task_tools(manager.clone()),
     };
-    let server = TaskServer::new(sleeper, &manager);
-    rvc_mcp::serve(flags.serve_config()?, move || server.clone(), manager).await?;
+    let config = flags.server.serve_config()?;
+    if flags.contract_only {
+        rvc_mcp::serve(config, move || sleeper.clone(), manager).await?;
+    } else {
+        let server = TaskServer::new(sleeper, &manager);
+        rvc_mcp::serve(config, move || server.clone(), manager).await?;
+    }
     Ok(())
 }
 

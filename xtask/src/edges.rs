@@ -47,9 +47,11 @@ const ROWS: &[(&str, Audience, Ours)] = &[
         Ours::Only(&["rvc-wire", "rvc-sign"]),
     ),
     (
+        // Of rvc-mcp the client transport alone: HTTP+SSE has one home, beside the
+        // server's.
         "rvc-durable",
         Audience::Published,
-        Ours::Only(&["rvc-wire"]),
+        Ours::Only(&["rvc-mcp", "rvc-wire"]),
     ),
     ("rvc-cli", Audience::Published, Ours::Any),
     ("rvc-bench", Audience::Internal, Ours::Any),

@@ -59,6 +59,7 @@ impl TokenSource for Tokens {
             let found = read.unwrap_or_else(|_| Err("it cannot be read".to_owned()));
             found.map_err(|reason| DialError {
                 reason: format!("no token: {reason}"),
+                retry_after: None,
             })
         })
     }

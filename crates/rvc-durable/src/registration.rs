@@ -85,6 +85,10 @@ impl Endpoint {
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
+
+    pub(crate) fn url(&self) -> &Url {
+        &self.0
+    }
 }
 
 impl FromStr for Endpoint {

@@ -5,6 +5,10 @@
 //!               (rebuilt when it breaks)          each bounded by a timeout
 //! ```
 //!
+//! - The registration says how a server is spoken to: [`HttpDialer`] has streamable HTTP from
+//!   rmcp and HTTP+SSE from `rvc-mcp`. Over HTTP+SSE the Tasks extension is not declared, since
+//!   no version of the protocol has both: what such a server offers are contract tasks and
+//!   ordinary results.
 //! - A start is one `tools/call`, never repeated here: no redirect is followed, no session is
 //!   opened anew behind its back.
 //! - The answer is read raw. A handle that does not parse still names running work.
@@ -18,6 +22,7 @@ mod dialer;
 mod failure;
 mod http;
 mod mcp;
+mod requests;
 mod transport;
 
 pub use self::connection::{Connection, Remotes, Unreachable};

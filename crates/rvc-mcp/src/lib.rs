@@ -134,29 +134,59 @@
 //!
 //! # Crate features
 //!
+//! - `server` (default): everything above.
+//! - `sse-client`: `SseClient`, the other side of HTTP+SSE, as a client transport for rmcp. It
+//!   needs nothing of the server.
 //! - `logging`: the module `logging`, which sets up log lines for binaries.
 
+#[cfg(feature = "server")]
 mod access;
+#[cfg(feature = "server")]
 mod answer;
+#[cfg(feature = "server")]
 mod call_context;
+#[cfg(feature = "server")]
 mod call_log;
+#[cfg(feature = "server")]
 mod config;
+#[cfg(feature = "server")]
 mod form;
+#[cfg(feature = "server")]
 mod limit;
 #[cfg(feature = "logging")]
 pub mod logging;
+#[cfg(feature = "server")]
 mod protocol_error;
+#[cfg(feature = "server")]
 mod server;
+#[cfg(feature = "server")]
 mod sse;
+#[cfg(feature = "sse-client")]
+mod sse_client;
+#[cfg(feature = "server")]
 mod streamable;
+#[cfg(feature = "server")]
 mod task_server;
+#[cfg(feature = "server")]
 mod tools;
 
+#[cfg(feature = "server")]
 pub use crate::answer::{refused, started};
+#[cfg(feature = "server")]
 pub use crate::call_context::CallContext;
+#[cfg(feature = "server")]
 pub use crate::config::{ConfigError, ServeConfig, Transport};
+#[cfg(feature = "server")]
 pub use crate::form::form;
+#[cfg(feature = "server")]
 pub use crate::protocol_error::protocol_error;
+#[cfg(feature = "server")]
 pub use crate::server::{ServeError, Server, serve};
+#[cfg(feature = "sse-client")]
+pub use crate::sse_client::{
+    SseBody, SseClient, SseClientConfig, SseClientError, SseHttp, TOO_LARGE,
+};
+#[cfg(feature = "server")]
 pub use crate::task_server::{Access, AccessKind, HandleLimits, Principal, TaskServer, ToolTasks};
+#[cfg(feature = "server")]
 pub use crate::tools::task_tools;

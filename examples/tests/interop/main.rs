@@ -4,6 +4,7 @@
 
 mod check;
 mod conformance;
+mod durable;
 mod inspector;
 mod script;
 mod section7;

@@ -47,6 +47,7 @@ fn the_edges_of_the_table_are_allowed() {
         ("rvc-tasks", "rvc-wire"),
         ("rvc-tasks", "rvc-poster"),
         ("rvc-mcp", "rvc-tasks"),
+        ("rvc-durable", "rvc-mcp"),
         ("rvc-durable", "rvc-wire"),
         ("rvc-inbox", "rvc-wire"),
         ("rvc-inbox", "rvc-sign"),

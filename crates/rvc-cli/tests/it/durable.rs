@@ -18,8 +18,12 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::with(Robot::start())
+    }
+
+    fn with(robot: Robot) -> Self {
         Self {
-            robot: Robot::start(),
+            robot,
             directory: tempfile::tempdir().unwrap(),
         }
     }
@@ -179,6 +183,25 @@ fn an_action_is_durable_when_it_is_printed_and_ends_under_another_process() {
     }
     assert_eq!(shown["result"]["text"], "a done");
     assert!(shown["remote_task_id"].is_string() && shown["polls"].as_u64().unwrap() >= 3);
+    assert_eq!(world.robot.starts("a"), 1);
+}
+
+#[test]
+fn a_contract_task_is_followed_over_sse_where_the_registration_says_so() {
+    let world = World::with(Robot::over(rvc_mcp::Transport::Sse));
+    let mut add = vec!["registration", "add", "old-robot", "--transport", "sse"];
+    add.extend(["--url", &world.robot.url]);
+    world.json(&add);
+    let mut start = vec!["action", "start", "--registration", "old-robot"];
+    start.extend(["--action-id", "a", "--tool", "dock", "--arg", "key=a"]);
+    world.json(&start);
+
+    world.until_idle();
+
+    let shown = world.show("a");
+    assert_eq!(shown["phase"], "completed", "{shown}");
+    assert_eq!(shown["remote_status"], "succeeded");
+    assert_eq!(shown["result"]["text"], r#"{"at":"a"}"#);
     assert_eq!(world.robot.starts("a"), 1);
 }
 

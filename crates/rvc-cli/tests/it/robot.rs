@@ -50,6 +50,10 @@ impl TaskRecord {
 
 impl Robot {
     pub(crate) fn start() -> Self {
+        Self::over(Transport::StreamableHttp)
+    }
+
+    pub(crate) fn over(transport: Transport) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -62,7 +66,7 @@ impl Robot {
             released,
         };
         let config = ServeConfig::default()
-            .with_transport(Transport::StreamableHttp)
+            .with_transport(transport)
             .with_port(0);
         let server = runtime.block_on(Server::bind(config)).unwrap();
         let url = server.url().unwrap();

@@ -14,6 +14,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
     StreamableHttpResponseLimits,
 };
+use rvc_mcp::TOO_LARGE;
 use serde_json::json;
 use sse_stream::Sse;
 
@@ -118,15 +119,16 @@ fn is_too_large(error: &SseError) -> bool {
 fn too_large(request: &RequestId) -> Sse {
     let answer = json!({
         "jsonrpc": "2.0", "id": request,
-        "error": {"code": -32000, "message": "the answer is too large", "data": {MARKER: true}}
+        "error": {"code": -32000, "message": "the answer is too large", "data": {TOO_LARGE: true}}
     });
     Sse::default().data(answer.to_string())
 }
 
-/// Whether an error is ours for an answer that is too large. A server that sends the same says
-/// the same.
+/// Whether an error is ours for an answer that is too large, of either transport. A server that
+/// sends the same says the same.
 pub(super) fn says_too_large(error: &ErrorData) -> bool {
-    error.data.as_ref().is_some_and(|data| data[MARKER] == true)
+    error
+        .data
+        .as_ref()
+        .is_some_and(|data| data[TOO_LARGE] == true)
 }
-
-const MARKER: &str = "io.rvc/too-large";

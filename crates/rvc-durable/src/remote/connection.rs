@@ -15,7 +15,7 @@ use super::Dialer;
 use super::failure::{CallFailure, chain, denied, in_transport};
 use crate::name::RegistrationId;
 use crate::plan::Settings;
-use crate::registration::Registration;
+use crate::registration::{Registration, TransportKind};
 
 /// Why no connection could be had. Nothing was sent that starts anything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -159,13 +159,22 @@ impl Remotes {
                 .dialer
                 .dial(registration)
                 .await
-                .map_err(|error| unreachable(error.reason))?;
-            // With plain `initialize` some servers never create tasks.
-            let lifecycle = ClientLifecycleMode::Auto {
-                preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-                legacy_version: None,
+                .map_err(|error| Unreachable {
+                    reason: error.reason,
+                    retry_after: error.retry_after,
+                })?;
+            let lifecycle = match registration.transport {
+                // With plain `initialize` some servers never create tasks.
+                TransportKind::StreamableHttp => ClientLifecycleMode::Auto {
+                    preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+                    legacy_version: None,
+                },
+                // The version with discovery and tasks has no such transport. Old servers do not
+                // expect anything before `initialize`.
+                TransportKind::Sse => ClientLifecycleMode::Initialize,
             };
-            Client
+            let client = Client(registration.transport);
+            client
                 .serve_with_lifecycle(transport, lifecycle)
                 .await
                 .map_err(|error| handshake_failed(&error))
@@ -232,8 +241,8 @@ impl Connection {
     }
 }
 
-/// What we say of ourselves: tasks, and input for those that ask for it.
-struct Client;
+/// What we say of ourselves over a transport: tasks, and input for those that ask for it.
+struct Client(TransportKind);
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
@@ -241,11 +250,17 @@ impl ClientHandler for Client {
         let mut elicitation = ElicitationCapability::default();
         elicitation.form = Some(FormElicitationCapability::new());
         capabilities.elicitation = Some(elicitation);
-        let mut extensions = ExtensionCapabilities::new();
-        extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
-        capabilities.extensions = Some(extensions);
+        if self.0 == TransportKind::StreamableHttp {
+            let mut extensions = ExtensionCapabilities::new();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+            capabilities.extensions = Some(extensions);
+        }
         let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(capabilities, name)
+        let mut config = ClientConfig::new(capabilities, name);
+        if self.0 == TransportKind::Sse {
+            config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        }
+        config
     }
 }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 
 use super::BoxTransport;
@@ -9,6 +11,19 @@ use crate::registration::Registration;
 pub struct DialError {
     /// What failed.
     pub reason: String,
+    /// When the server wants to be tried again.
+    pub retry_after: Option<Duration>,
+}
+
+impl DialError {
+    /// A failure after which the server may be tried again whenever it suits.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            retry_after: None,
+        }
+    }
 }
 
 /// Opens transports to registered servers.

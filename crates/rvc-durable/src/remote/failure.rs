@@ -4,6 +4,7 @@ use std::time::Duration;
 use rmcp::ErrorData;
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rvc_mcp::SseClientError;
 
 use super::capped::says_too_large;
 
@@ -51,6 +52,9 @@ pub(super) fn in_transport(error: &(dyn Error + 'static)) -> CallFailure {
     let mut reason = error.to_string();
     let mut source = Some(error);
     while let Some(current) = source {
+        if let Some(error) = current.downcast_ref::<SseClientError<reqwest::Error>>() {
+            return over_sse(error);
+        }
         match current.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             Some(StreamableHttpError::Client(error)) => {
                 reason = chain(error);
@@ -84,6 +88,34 @@ pub(super) fn in_transport(error: &(dyn Error + 'static)) -> CallFailure {
     CallFailure::Lost {
         reason,
         retry_after: None,
+    }
+}
+
+/// The same for HTTP+SSE.
+fn over_sse(error: &SseClientError<reqwest::Error>) -> CallFailure {
+    let mut after = None;
+    match error {
+        SseClientError::Http(cause) if cause.is_connect() => {
+            return CallFailure::NotSent {
+                reason: chain(error),
+                retry_after: None,
+            };
+        }
+        SseClientError::Status { status, .. } if matches!(status.as_u16(), 401 | 403) => {
+            return CallFailure::Denied {
+                status: status.as_u16(),
+            };
+        }
+        SseClientError::Status {
+            retry_after: it, ..
+        } => {
+            after = it.as_deref().and_then(retry_after);
+        }
+        _ => {}
+    }
+    CallFailure::Lost {
+        reason: chain(error),
+        retry_after: after,
     }
 }
 

@@ -6,8 +6,12 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use rvc_mcp::{SseClient, SseClientConfig};
 
 use super::capped::CappedClient;
+use super::failure::in_transport;
+use super::mcp::unavailable;
+use super::requests::Requests;
 use super::{BoxTransport, DialError, Dialer};
 use crate::registration::{Registration, TransportKind};
 use crate::tls;
@@ -53,7 +57,7 @@ impl TokenSource for NoTokens {
     }
 }
 
-/// Dials streamable HTTP, with TLS by rustls.
+/// Dials streamable HTTP and HTTP+SSE, as the registration says, with TLS by rustls.
 ///
 /// Redirects are not followed: a start could be posted twice, or to somebody else. Proxies of
 /// the environment are not used.
@@ -109,7 +113,8 @@ impl HttpDialerBuilder {
         self
     }
 
-    /// Calls at once to one server (16). Fewer than the steps of a registration make some wait.
+    /// Calls at once to one server over streamable HTTP (16). Fewer than the steps of a
+    /// registration make some wait. Over HTTP+SSE a call holds no connection.
     pub fn calls_per_server(mut self, calls: usize) -> Self {
         self.calls_per_server = calls;
         self
@@ -152,8 +157,42 @@ impl HttpDialerBuilder {
 }
 
 fn refused(error: &dyn std::fmt::Display) -> DialError {
-    DialError {
-        reason: error.to_string(),
+    DialError::new(error.to_string())
+}
+
+impl HttpDialer {
+    fn streamable(&self, registration: &Registration, token: Option<Token>) -> BoxTransport {
+        let mut config =
+            StreamableHttpClientTransportConfig::with_uri(registration.endpoint.as_str())
+                .reinit_on_expired_session(false)
+                .max_concurrent_requests(self.calls_per_server)
+                .max_json_response_size(self.max_response_bytes)
+                .max_sse_event_size(self.max_response_bytes);
+        if let Some(Token(token)) = token {
+            config = config.auth_header(token);
+        }
+        let client = self.client.clone();
+        BoxTransport::new(StreamableHttpClientTransport::with_client(client, config))
+    }
+
+    async fn sse(
+        &self,
+        registration: &Registration,
+        token: Option<Token>,
+    ) -> Result<BoxTransport, DialError> {
+        let mut config = SseClientConfig::new(registration.endpoint.url().clone())
+            .max_message_bytes(self.max_response_bytes);
+        if let Some(Token(token)) = token {
+            config = config.bearer_token(token);
+        }
+        let client = SseClient::connect(Requests(self.client.0.clone()), config).await;
+        client.map(BoxTransport::new).map_err(|error| {
+            let (reason, retry_after) = unavailable(in_transport(&error));
+            DialError {
+                reason,
+                retry_after,
+            }
+        })
     }
 }
 
@@ -163,23 +202,11 @@ impl Dialer for HttpDialer {
         registration: &'a Registration,
     ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(async move {
-            if registration.transport != TransportKind::StreamableHttp {
-                let transport = registration.transport.as_str();
-                return Err(DialError {
-                    reason: format!("this program does not speak the transport {transport}"),
-                });
+            let token = self.tokens.token(registration).await?;
+            match registration.transport {
+                TransportKind::StreamableHttp => Ok(self.streamable(registration, token)),
+                TransportKind::Sse => self.sse(registration, token).await,
             }
-            let mut config =
-                StreamableHttpClientTransportConfig::with_uri(registration.endpoint.as_str())
-                    .reinit_on_expired_session(false)
-                    .max_concurrent_requests(self.calls_per_server)
-                    .max_json_response_size(self.max_response_bytes)
-                    .max_sse_event_size(self.max_response_bytes);
-            if let Some(Token(token)) = self.tokens.token(registration).await? {
-                config = config.auth_header(token);
-            }
-            let transport = StreamableHttpClientTransport::with_client(self.client.clone(), config);
-            Ok(BoxTransport::new(transport))
         })
     }
 }

@@ -1,13 +1,25 @@
-"""FastMCP 4.1.4 with its tasks in memory, on streamable HTTP: the port is the argument."""
+"""FastMCP 4.1.4 with its tasks in memory, on streamable HTTP.
+
+The arguments are the port, and for how many seconds tasks are kept after their end, if not for
+FastMCP's 15 minutes.
+"""
 
 import asyncio
+import functools
 import sys
+from datetime import timedelta
 
+from docket import Docket
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.utilities.tasks import TaskConfig
 from fastmcp_tasks import TasksExtension
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+if len(sys.argv) > 2:
+    # FastMCP has no setting for it.
+    kept = timedelta(seconds=float(sys.argv[2]))
+    Docket.__init__ = functools.partialmethod(Docket.__init__, execution_ttl=kept)
 
 mcp = FastMCP("peer")
 mcp.add_extension(TasksExtension(url="memory://"))

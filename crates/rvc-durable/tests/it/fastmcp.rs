@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rvc_durable::plan::Settings;
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{AnswerOutcome, SqliteOptions};
+use rvc_durable::store::{AnswerOutcome, SqliteOptions, SqliteStore};
 use rvc_durable::{
     Durable, InputHandling, OwnerId, Phase, Registration, Submission, SupervisorOptions,
     TransportKind,
@@ -18,18 +18,26 @@ use crate::world::{id, robot};
 
 struct Server {
     child: Child,
-    port: u16,
 }
 
 impl Server {
-    fn start(python: &str, port: u16) -> Self {
+    fn start(port: u16) -> Self {
+        Self::keeping(port, None)
+    }
+
+    /// A server that forgets a task so many seconds after its end.
+    fn keeping(port: u16, seconds: Option<&str>) -> Self {
+        let environments =
+            std::env::var("RVC_INTEROP_VENVS").expect("run `cargo xtask ci interop`");
+        let python = format!("{environments}/fastmcp-4.1.4/bin/python");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fastmcp/server.py");
         let child = Command::new(python)
             .args([script, &port.to_string()])
+            .args(seconds)
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        Self { child, port }
+        Self { child }
     }
 }
 
@@ -40,11 +48,19 @@ impl Drop for Server {
     }
 }
 
+fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().port()
+}
+
 async fn durable(port: u16) -> Durable {
+    durable_on(SqliteOptions::memory().open().unwrap(), port).await
+}
+
+async fn durable_on(store: SqliteStore, port: u16) -> Durable {
     let mut settings = Settings::default();
     settings.min_poll_interval = Duration::from_millis(100);
     settings.max_poll_interval = Duration::from_millis(500);
-    let store = SqliteOptions::memory().open().unwrap();
     let options = SupervisorOptions::new().settings(settings);
     let durable = Durable::new(store, HttpDialer::new().unwrap(), options);
     durable
@@ -80,12 +96,8 @@ async fn reach(durable: &Durable, action: &str, phase: Phase) {
 #[tokio::test]
 #[ignore = "needs the peers: cargo xtask ci interop"]
 async fn fastmcps_tasks_complete_fail_ask_are_cancelled_and_are_lost_with_their_server() {
-    let environments = std::env::var("RVC_INTEROP_VENVS").expect("run `cargo xtask ci interop`");
-    let python = format!("{environments}/fastmcp-4.1.4/bin/python");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port();
-    drop(free);
-    let server = Server::start(&python, port);
+    let port = free_port();
+    let server = Server::start(port);
     let durable = durable(port).await;
 
     // Complete, also while the server is still starting.
@@ -147,10 +159,38 @@ async fn fastmcps_tasks_complete_fail_ask_are_cancelled_and_are_lost_with_their_
         .await
         .unwrap();
     reach(&durable, "lost", Phase::Working).await;
-    let port = server.port;
     drop(server);
-    let _server = Server::start(&python, port);
+    let _server = Server::start(port);
     let outcome = durable.outcome(&id("lost")).await.unwrap();
     assert_eq!(outcome.error_code.unwrap().as_str(), "REMOTE_TASK_MISSING");
     durable.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs the peers: cargo xtask ci interop"]
+async fn fastmcps_task_that_expired_while_nobody_supervised_is_expired() {
+    let port = free_port();
+    let _server = Server::keeping(port, Some("1"));
+    let store = SqliteOptions::memory().open().unwrap();
+    let first = durable_on(store.clone(), port).await;
+    first
+        .submit(call("late", "slow", &json!({"seconds": 1.0})))
+        .await
+        .unwrap();
+    reach(&first, "late", Phase::Working).await;
+    first.close().await;
+    let row = first.action(&id("late")).await.unwrap().unwrap();
+    assert_eq!(row.remote.unwrap().ttl, Some(Duration::from_secs(1)));
+
+    // The task ends, and its time to live passes. The server's clock is its own.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let second = durable_on(store, port).await;
+
+    let outcome = second.outcome(&id("late")).await.unwrap();
+    assert_eq!(outcome.phase, Phase::Expired, "{outcome:?}");
+    assert_eq!(outcome.error_code.unwrap().as_str(), "REMOTE_TASK_EXPIRED");
+    assert_eq!(outcome.result, None);
+    let row = second.action(&id("late")).await.unwrap().unwrap();
+    assert_eq!(row.starts, 1);
+    second.close().await;
 }

@@ -1,4 +1,5 @@
-//! Servers that lie, over real HTTP. On real time, with short limits.
+//! Servers that lie, over real HTTP. On real time, with limits that matter only where a test waits
+//! for them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +17,11 @@ use tokio_rustls::{TlsAcceptor, rustls};
 use crate::http_peer::{Http, HttpPeer};
 use crate::world::{id, robot, submission};
 
-fn settings() -> Settings {
+fn settings(patience: Duration) -> Settings {
     let mut settings = Settings::default();
-    settings.request_timeout = Duration::from_millis(500);
-    settings.start_timeout = Duration::from_millis(500);
-    settings.max_start_time = Duration::from_secs(2);
+    settings.request_timeout = patience;
+    settings.start_timeout = patience;
+    settings.max_start_time = patience * 4;
     settings.min_poll_interval = Duration::from_millis(5);
     settings.max_poll_interval = Duration::from_millis(20);
     settings.max_result_bytes = 1 << 20;
@@ -28,14 +29,18 @@ fn settings() -> Settings {
 }
 
 async fn durable(url: &str) -> Durable {
-    let dialer = HttpDialer::builder().max_result_bytes(1 << 20);
-    durable_over(url, dialer.build().unwrap()).await
+    durable_with(url, PATIENCE).await
 }
 
-async fn durable_over(url: &str, dialer: HttpDialer) -> Durable {
+async fn durable_with(url: &str, patience: Duration) -> Durable {
+    let dialer = HttpDialer::builder().max_result_bytes(1 << 20);
+    durable_over(url, dialer.build().unwrap(), patience).await
+}
+
+async fn durable_over(url: &str, dialer: HttpDialer, patience: Duration) -> Durable {
     let store: SqliteStore = SqliteOptions::memory().open().unwrap();
     let options = SupervisorOptions::new()
-        .settings(settings())
+        .settings(settings(patience))
         .tick(Duration::from_millis(50));
     let durable = Durable::new(store, dialer, options);
     durable
@@ -52,13 +57,23 @@ async fn durable_over(url: &str, dialer: HttpDialer) -> Durable {
     durable
 }
 
+/// Longer than any answer takes that comes at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where the answer does not come.
+const HURRY: Duration = Duration::from_millis(500);
+
 async fn run(url: &str, policy: StartPolicy) -> Outcome {
-    let durable = durable(url).await;
+    run_with(url, policy, PATIENCE).await
+}
+
+async fn run_with(url: &str, policy: StartPolicy, patience: Duration) -> Outcome {
+    let durable = durable_with(url, patience).await;
     durable
         .submit(submission("a").policy(policy))
         .await
         .unwrap();
-    let outcome = tokio::time::timeout(Duration::from_secs(30), durable.outcome(&id("a")))
+    let outcome = tokio::time::timeout(PATIENCE * 3, durable.outcome(&id("a")))
         .await
         .unwrap()
         .unwrap();
@@ -256,10 +271,31 @@ async fn an_endless_stream_ends_at_the_timeout() {
     let peer = HttpPeer::new(|_, _, _| Http::EndlessSse).await;
     let begun = Instant::now();
 
-    let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+    let outcome = run_with(&peer.url, StartPolicy::AtMostOnce, HURRY).await;
 
     assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
     assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_ends_at_the_timeout() {
+    for kind in ["application/json", "text/event-stream"] {
+        let peer = HttpPeer::new(move |_, _, _| Http::Stalled(kind)).await;
+        let begun = Instant::now();
+        let outcome = run_with(&peer.url, StartPolicy::AtMostOnce, HURRY).await;
+        assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN", "{kind}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+
+        // A poll is asked again, over another connection.
+        let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+            ("tools/call", _) => handle(),
+            ("tasks/get", 1) => Http::Stalled(kind),
+            _ => Http::Json(done("there")),
+        })
+        .await;
+        let outcome = run_with(&peer.url, StartPolicy::AtMostOnce, HURRY).await;
+        assert_eq!(outcome.phase, Phase::Completed, "{kind}");
+    }
 }
 
 #[tokio::test]
@@ -305,7 +341,7 @@ async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
                 .root_certificates(certified.cert.pem().as_bytes())
                 .unwrap();
         }
-        let durable = durable_over(&peer.url, dialer.build().unwrap()).await;
+        let durable = durable_over(&peer.url, dialer.build().unwrap(), PATIENCE).await;
         durable.submit(submission("a")).await.unwrap();
 
         let row = loop {

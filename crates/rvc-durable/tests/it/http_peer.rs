@@ -17,6 +17,8 @@ pub(crate) enum Http {
     Sse(Vec<Value>),
     /// Progress as SSE, without end.
     EndlessSse,
+    /// 200, the headers of a body of this type, and then nothing for ever.
+    Stalled(&'static str),
     /// This status line and these headers, without a body.
     Status(&'static str, Vec<(&'static str, String)>),
     /// 200 with a body of so many bytes that is no JSON, as JSON.
@@ -148,20 +150,27 @@ fn discovery() -> Value {
     })
 }
 
-/// Reads one request; `None` at the end.
+/// Reads one request's body; `None` at the end.
 async fn request(stream: &mut BufReader<impl Stream>) -> Option<Vec<u8>> {
+    head(stream).await.map(|(_, body)| body)
+}
+
+/// Reads one request: its first line, and its body.
+pub(crate) async fn head(
+    stream: &mut BufReader<impl AsyncRead + Unpin>,
+) -> Option<(String, Vec<u8>)> {
     let mut length = 0;
-    let mut first = true;
+    let mut first: Option<String> = None;
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).await.ok()? == 0 {
             return None;
         }
         let line = line.trim_end();
-        if line.is_empty() && !first {
+        if line.is_empty() && first.is_some() {
             break;
         }
-        first = false;
+        first.get_or_insert_with(|| line.to_owned());
         if let Some((name, value)) = line.split_once(':')
             && name.eq_ignore_ascii_case("content-length")
         {
@@ -170,11 +179,15 @@ async fn request(stream: &mut BufReader<impl Stream>) -> Option<Vec<u8>> {
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await.ok()?;
-    Some(body)
+    Some((first?, body))
 }
 
 /// Writes a head and then so many bytes, if anybody reads them.
-async fn pour(stream: &mut impl Stream, head: &str, mut bytes: usize) -> Option<()> {
+pub(crate) async fn pour(
+    stream: &mut (impl AsyncWrite + Unpin),
+    head: &str,
+    mut bytes: usize,
+) -> Option<()> {
     stream.write_all(head.as_bytes()).await.ok()?;
     let chunk = vec![b'x'; 1 << 16];
     while bytes > 0 {
@@ -218,6 +231,12 @@ async fn write(stream: &mut impl Stream, id: &Value, reply: Http) -> Option<()> 
                 stream.write_all(text.as_bytes()).await.ok()?;
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
+        }
+        Http::Stalled(kind) => {
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: 100\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.ok()?;
+            std::future::pending().await
         }
         Http::Status(status, headers) => {
             let headers: Vec<String> = headers

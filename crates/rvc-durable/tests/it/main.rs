@@ -18,4 +18,6 @@ mod scale;
 mod sdk_audit;
 mod section_26;
 mod simulation;
+mod sse;
+mod sse_peer;
 mod world;

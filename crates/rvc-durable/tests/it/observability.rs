@@ -192,54 +192,97 @@ async fn each_event_of_a_life_has_its_name_and_all_its_fields_and_no_remote_id()
     assert!(!shown.contains(ID), "{shown}");
 }
 
+/// A server whose task answers as `reply` says, for ever.
+fn answering(reply: Reply) -> impl FnMut(&crate::peer::Call) -> Reply + Send + 'static {
+    move |call| match call.method.as_str() {
+        "tools/call" => Reply::handle(ID),
+        "tasks/get" => reply.clone(),
+        _ => Reply::acknowledged(),
+    }
+}
+
+/// Every name that there is, each from a life that has it, with all its fields.
 #[tokio::test(start_paused = true)]
-async fn cancel_expiry_input_and_failure_have_names_of_their_own() {
+async fn every_name_is_logged_with_all_its_fields_and_no_remote_id() {
     let requests = json!({"inputRequests": {"k": {"method": "elicitation/create",
         "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}});
-    for (reply, expected) in [
-        (Reply::unknown_task(), "MCP_TASK_FAILED"),
+    let asking = Reply::state(ID, "input_required", &requests);
+    let failed = json!({"error": {"code": -32603, "message": "no door"}});
+    let lives: [(Reply, &[&str]); 6] = [
+        (
+            Reply::completed(ID, "there"),
+            &["MCP_TASK_CREATED", "MCP_TASK_WORKING", "MCP_TASK_COMPLETED"],
+        ),
+        (Reply::state(ID, "failed", &failed), &["MCP_TASK_FAILED"]),
+        (Reply::unknown_task(), &["MCP_TASK_FAILED"]),
         (
             Reply::state(ID, "cancelled", &json!({})),
-            "MCP_TASK_CANCELLED",
+            &["MCP_TASK_CANCELLED"],
         ),
         (
-            Reply::state(ID, "input_required", &requests),
-            "MCP_TASK_INPUT_REQUIRED",
+            asking,
+            &[
+                "MCP_TASK_INPUT_REQUIRED",
+                "MCP_TASK_CANCELLED",
+                "MCP_TASK_CANCEL_REQUESTED",
+            ],
         ),
-    ] {
+        // It was to live for ten minutes, and the process that comes back finds it expired.
+        (
+            Reply::unknown_task(),
+            &["MCP_TASK_RECOVERED", "MCP_TASK_EXPIRED"],
+        ),
+    ];
+    for (reply, expected) in lives {
         let log = Log::default();
         let _guard =
             tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
-        let world = World::new(move |call| match call.method.as_str() {
-            "tools/call" => Reply::handle(ID),
-            "tasks/get" => reply.clone(),
-            _ => Reply::acknowledged(),
-        })
-        .await;
-        let process = world.process();
-        let submission = submission("a").input(rvc_durable::InputHandling::Surface);
-        process.submit(submission).await.unwrap();
-        pass(30).await;
-        assert!(
-            log.names().contains(&expected.to_owned()),
-            "{:?}",
-            log.names()
-        );
-
-        process.cancel_action(&id("a")).await.unwrap();
-        pass(5).await;
-
-        if expected == "MCP_TASK_INPUT_REQUIRED" {
-            let names = log.names();
-            assert!(
-                names.contains(&"MCP_TASK_CANCELLED".to_owned()),
-                "{names:?}"
-            );
-            assert!(
-                names.contains(&"MCP_TASK_CANCEL_REQUESTED".to_owned()),
-                "{names:?}"
-            );
+        let submission = submission("a")
+            .tool_call_id("call-7")
+            .provider("acme")
+            .input(rvc_durable::InputHandling::Surface);
+        let world = World::new(answering(reply)).await;
+        if expected.contains(&"MCP_TASK_EXPIRED") {
+            let (first, crash) = world.crashing_at(DurableStep::PollAnswered);
+            first.submit(submission).await.unwrap();
+            crash.wait().await;
+            drop(first);
+            pass(601).await;
+            let second = world.process();
+            second.outcome(&id("a")).await.unwrap();
+        } else {
+            let process = world.process();
+            process.submit(submission).await.unwrap();
+            pass(30).await;
+            process.cancel_action(&id("a")).await.unwrap();
+            process.idle().await.unwrap();
         }
+
+        for name in expected {
+            assert!(
+                log.names().contains(&(*name).to_owned()),
+                "no {name} in {:?}",
+                log.names()
+            );
+            let fields = log.fields(name);
+            for (field, value) in [
+                ("run_id", "a"),
+                ("action_id", "a"),
+                ("registration_id", "robot"),
+                ("tool_call_id", "call-7"),
+                ("provider_name", "acme"),
+            ] {
+                assert_eq!(fields[field], value, "{name}");
+            }
+            assert_eq!(fields["remote_task_id"].len(), 12, "{name}");
+        }
+        if expected.contains(&"MCP_TASK_EXPIRED") {
+            let fields = log.fields("MCP_TASK_EXPIRED");
+            assert_eq!(fields["error_code"], "REMOTE_TASK_EXPIRED");
+            assert!(!fields["reason"].is_empty());
+        }
+        let shown = log.everything_from_info_up();
+        assert!(!shown.contains(ID), "{shown}");
     }
 }
 

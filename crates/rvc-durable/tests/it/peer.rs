@@ -226,9 +226,7 @@ impl Dialer for Peer {
             shared.down
         };
         let dialed = if down {
-            Err(DialError {
-                reason: "connection refused".into(),
-            })
+            Err(DialError::new("connection refused"))
         } else {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             tokio::spawn(self.clone().serve(theirs));

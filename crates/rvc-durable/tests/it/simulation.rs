@@ -245,9 +245,7 @@ impl Dialer for Turmoil {
     fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(async {
             let connected = turmoil::net::TcpStream::connect(("server", 9100)).await;
-            let stream = connected.map_err(|error| DialError {
-                reason: error.to_string(),
-            })?;
+            let stream = connected.map_err(|error| DialError::new(error.to_string()))?;
             Ok(BoxTransport::lines(stream))
         })
     }

@@ -7,5 +7,7 @@ mod robot;
 mod shutdown;
 mod sse;
 mod sse_client;
+#[cfg(feature = "sse-client")]
+mod sse_transport;
 mod streamable;
 mod tools;

@@ -14,7 +14,12 @@ struct Nowhere;
 impl Dialer for Nowhere {
     fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         let reason = "nobody is there".to_owned();
-        Box::pin(async move { Err(DialError { reason }) })
+        Box::pin(async move {
+            Err(DialError {
+                reason,
+                retry_after: None,
+            })
+        })
     }
 }
 

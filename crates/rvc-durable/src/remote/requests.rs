@@ -1,0 +1,22 @@
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use rvc_mcp::{SseBody, SseHttp};
+
+/// The HTTP client under HTTP+SSE. It is built where streamable HTTP's is, and follows no redirect.
+#[derive(Clone)]
+pub(super) struct Requests(pub(super) reqwest::Client);
+
+impl SseHttp for Requests {
+    type Error = reqwest::Error;
+
+    async fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> Result<http::Response<SseBody<reqwest::Error>>, reqwest::Error> {
+        let mut response = self.0.execute(request.try_into()?).await?;
+        let mut head = http::Response::new(());
+        *head.status_mut() = response.status();
+        *head.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(head.map(|()| response.bytes_stream().boxed()))
+    }
+}
