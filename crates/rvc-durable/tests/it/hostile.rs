@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use rvc_durable::plan::Settings;
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{SqliteOptions, SqliteStore};
 use rvc_durable::{
     Durable, ErrorCode, Outcome, OwnerId, Phase, Registration, StartPolicy, SupervisorOptions,
     TransportKind,
@@ -13,6 +12,7 @@ use rvc_durable::{
 use serde_json::{Value, json};
 use tokio_rustls::{TlsAcceptor, rustls};
 
+use crate::engine::{TestStore, wall_clock};
 use crate::http_peer::{Http, HttpPeer};
 use crate::world::{id, robot, submission};
 
@@ -33,7 +33,7 @@ async fn durable(url: &str) -> Durable {
 }
 
 async fn durable_over(url: &str, dialer: HttpDialer) -> Durable {
-    let store: SqliteStore = SqliteOptions::memory().open().unwrap();
+    let store = TestStore::new(wall_clock);
     let options = SupervisorOptions::new()
         .settings(settings())
         .tick(Duration::from_millis(50));

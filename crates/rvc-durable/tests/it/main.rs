@@ -3,6 +3,9 @@
 
 mod contract;
 mod crashes;
+#[cfg(feature = "postgres")]
+mod database;
+mod engine;
 mod fastmcp;
 mod faulty;
 mod foreign;
