@@ -48,7 +48,11 @@ impl TestStore {
         if let Some(database) = Database::where_there_is_a_cluster() {
             return Self::on(database, clock);
         }
-        let options = SqliteOptions::memory().inline().clock(clock);
+        Self::sqlite(SqliteOptions::memory().inline().clock(clock))
+    }
+
+    /// A `SQLite` store.
+    pub(crate) fn sqlite(options: SqliteOptions) -> Self {
         Self {
             inner: Arc::new(options.open().unwrap()),
             _folder: None,
@@ -71,10 +75,8 @@ impl TestStore {
         let db = rusqlite::Connection::open(&path).unwrap();
         db.execute_batch(sql).unwrap();
         Self {
-            inner: Arc::new(SqliteStore::open(&path).unwrap()),
             _folder: Some(Arc::new(folder)),
-            #[cfg(feature = "postgres")]
-            server: None,
+            ..Self::sqlite(SqliteOptions::file(path))
         }
     }
 
