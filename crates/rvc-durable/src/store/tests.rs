@@ -4,18 +4,24 @@
 mod attacks;
 mod claims;
 #[cfg(feature = "postgres")]
+mod contention;
+#[cfg(feature = "postgres")]
 #[path = "../../tests/it/database.rs"]
 mod database;
+#[cfg(feature = "postgres")]
+mod differential;
 // The black-box tests use more of it.
 #[allow(dead_code)]
 #[path = "../../tests/it/engine.rs"]
 mod engine;
 mod model;
 mod operations;
+#[cfg(feature = "postgres")]
+mod races;
 mod sql;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use self::engine::TestStore;
