@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 
-use rvc_durable::store::PostgresOptions;
+use rvc_durable::store::PostgresStore;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
 
@@ -86,8 +86,7 @@ async fn template() -> Client {
     if admin.query_opt(sql, &[&TEMPLATE]).await.unwrap().is_none() {
         let sql = format!("CREATE DATABASE {TEMPLATE}");
         admin.batch_execute(&sql).await.unwrap();
-        let store = PostgresOptions::new(url(TEMPLATE)).open().await;
-        drop(store.unwrap());
+        drop(PostgresStore::open(&url(TEMPLATE)).await.unwrap());
     }
     let unlock = "SELECT pg_advisory_unlock(1)";
     admin.batch_execute(unlock).await.unwrap();
@@ -112,6 +111,6 @@ fn url(database: &str) -> String {
 }
 
 /// The folder of the cluster's socket.
-fn folder() -> Option<String> {
+pub(crate) fn folder() -> Option<String> {
     std::env::var("RVC_TEST_POSTGRES").ok()
 }

@@ -90,7 +90,8 @@ impl TestStore {
 
         let now = Arc::new(AtomicI64::new(clock().unix_ms()));
         let read = now.clone();
-        let options = PostgresOptions::new(database.url())
+        let options = PostgresOptions::url(&database.url())
+            .unwrap()
             .clock(move || Moment::from_unix_ms(read.load(Ordering::SeqCst)));
         let store = elsewhere(async move { options.open().await.unwrap() });
         Self {
@@ -102,14 +103,6 @@ impl TestStore {
                 _database: database,
             })),
         }
-    }
-
-    /// Whether what is measured here includes the way to a server.
-    pub(crate) fn is_remote(&self) -> bool {
-        #[cfg(feature = "postgres")]
-        return self.server.is_some();
-        #[cfg(not(feature = "postgres"))]
-        false
     }
 
     fn run<'a, T: Send + 'static>(
@@ -126,6 +119,14 @@ impl TestStore {
         }
         work(&*self.inner)
     }
+}
+
+/// Whether the stores of this run are on a server: what is tried often is tried less often.
+pub(crate) fn is_on_a_server() -> bool {
+    #[cfg(feature = "postgres")]
+    return super::database::folder().is_some();
+    #[cfg(not(feature = "postgres"))]
+    false
 }
 
 /// The system's clock.

@@ -15,6 +15,8 @@ mod limits;
 mod observability;
 mod paused_worker;
 mod peer;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rmcp_server;
 mod scale;
 mod sdk_audit;

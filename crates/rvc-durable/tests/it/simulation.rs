@@ -18,7 +18,7 @@ use rvc_durable::{Durable, HostKind, Moment, Phase, Registration, StartPolicy, S
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::engine::TestStore;
+use crate::engine::{TestStore, is_on_a_server};
 use crate::world::{T0, id, registration, submission};
 
 const ACTIONS: usize = 8;
@@ -403,9 +403,10 @@ fn judge(store: &TestStore, witness: &Witness, cancelled: &[String]) {
 #[test]
 fn every_seed_ends_with_one_outcome_and_no_second_start() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let seeds = if is_on_a_server() { 20 } else { 40 };
     let seeds = match number("RVC_SIM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("RVC_SIM_SEEDS").unwrap_or(40),
+        None => 0..number("RVC_SIM_SEEDS").unwrap_or(seeds),
     };
     let next = AtomicU64::new(seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

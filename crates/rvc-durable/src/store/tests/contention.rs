@@ -9,14 +9,17 @@ use crate::outcome::Outcome;
 use crate::phase::Phase;
 
 async fn open(database: &Database, connections: usize) -> PostgresStore {
-    let options = PostgresOptions::new(database.url()).connections(connections);
-    options.open().await.unwrap()
+    let options = PostgresOptions::url(&database.url()).unwrap();
+    options.connections(connections).open().await.unwrap()
 }
 
 /// Somebody else's transaction, which is open until it is committed.
 async fn transaction(database: &Database, sql: &str) -> Client {
     let client = connect(&database.url()).await;
-    client.batch_execute(&format!("BEGIN; {sql}")).await.unwrap();
+    client
+        .batch_execute(&format!("BEGIN; {sql}"))
+        .await
+        .unwrap();
     client
 }
 
@@ -30,7 +33,9 @@ async fn work(store: &PostgresStore, count: usize) {
                 let now = store.now().await.unwrap();
                 let outcome = Outcome::failed(crate::ErrorCode::remote("X"), "x");
                 let row = plan::settled(claimed.row, outcome, now);
-                store.write(Write::new(claimed.claim, Phase::Intent, row)).await
+                store
+                    .write(Write::new(claimed.claim, Phase::Intent, row))
+                    .await
             });
             for written in join_all(writes).await {
                 assert_eq!(written, Ok(Written::Applied));
@@ -51,7 +56,12 @@ async fn sixty_four_steps_at_once_over_four_connections_all_end() {
         let store = store.clone();
         tokio::spawn(async move {
             for round in 0..4 {
-                submit(&store, &format!("a{index}-{round}"), &format!("robot{}", index % 5)).await;
+                submit(
+                    &store,
+                    &format!("a{index}-{round}"),
+                    &format!("robot{}", index % 5),
+                )
+                .await;
                 let claimed = claim(&store, 1).await;
                 for claimed in claimed {
                     let now = store.now().await.unwrap();
@@ -141,7 +151,10 @@ async fn callers_that_wait_for_a_locked_row_do_not_stop_the_rest_for_ever() {
             Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
     }
-    store.cancel_action("locked".parse().unwrap()).await.unwrap();
+    store
+        .cancel_action("locked".parse().unwrap())
+        .await
+        .unwrap();
     let row = store.row("locked".parse().unwrap()).await.unwrap().unwrap();
     assert_eq!(row.phase, Phase::Cancelled);
 }

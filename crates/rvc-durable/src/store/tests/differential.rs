@@ -24,20 +24,50 @@ use crate::registration::TransportKind;
 enum Action {
     Usual(Operation),
     /// Submits for a host that keeps no ledger here.
-    Foreign { action: u8, policy: usize },
+    Foreign {
+        action: u8,
+        policy: usize,
+    },
     /// Claims with little room and something in hand.
-    Crowded { owner: usize, room: u32, in_hand: u32 },
+    Crowded {
+        owner: usize,
+        room: u32,
+        in_hand: u32,
+    },
     /// Writes again what was written, under a lease that is gone.
-    Again { past: usize },
+    Again {
+        past: usize,
+    },
     /// Writes what a constraint must refuse.
-    Forge { held: usize, lie: u8 },
+    Forge {
+        held: usize,
+        lie: u8,
+    },
     /// Writes the largest of everything.
-    Extreme { held: usize },
-    WakeRemote { id: u32, robot: u8 },
-    Register { robot: u8, owner: u8, enabled: bool },
-    Enable { robot: u8, enabled: bool },
-    Remove { robot: u8 },
-    List { run: u8, phase: usize, limit: u32 },
+    Extreme {
+        held: usize,
+    },
+    WakeRemote {
+        id: u32,
+        robot: u8,
+    },
+    Register {
+        robot: u8,
+        owner: u8,
+        enabled: bool,
+    },
+    Enable {
+        robot: u8,
+        enabled: bool,
+    },
+    Remove {
+        robot: u8,
+    },
+    List {
+        run: u8,
+        phase: usize,
+        limit: u32,
+    },
 }
 
 fn any_action() -> impl Strategy<Value = Action> {
@@ -132,14 +162,19 @@ impl Pair {
             Action::Foreign { action, policy } => {
                 both!(self, submit(request(action, policy), HostKind::Foreign));
             }
-            Action::Crowded { owner, room, in_hand } => {
+            Action::Crowded {
+                owner,
+                room,
+                in_hand,
+            } => {
                 let mut request = self.request(owner, 3);
                 request.per_registration = room;
                 request.in_hand.insert("robot0".parse().unwrap(), in_hand);
                 self.claim(request).await;
             }
             Action::Again { past } if !self.past.is_empty() => {
-                let write = self.past[past % self.past.len()].clone();
+                let past = &self.past[past % self.past.len()];
+                let write = Write::new(past.claim.clone(), past.expect, past.row.clone());
                 both!(self, write(write.clone()));
             }
             Action::Forge { held, lie } if !self.held.is_empty() => {
@@ -160,9 +195,16 @@ impl Pair {
             Action::WakeRemote { id, robot } => {
                 let robot: RegistrationId = format!("robot{robot}").parse().unwrap();
                 let id = format!("t-{id}");
-                both!(self, wake_remote(robot.clone(), RemoteKind::Mcp, id.clone()));
+                both!(
+                    self,
+                    wake_remote(robot.clone(), RemoteKind::Mcp, id.clone())
+                );
             }
-            Action::Register { robot, owner, enabled } => {
+            Action::Register {
+                robot,
+                owner,
+                enabled,
+            } => {
                 let registration = Registration {
                     id: format!("robot{robot}").parse().unwrap(),
                     owner: format!("owner{owner}").parse().unwrap(),
@@ -336,7 +378,11 @@ fn of_sqlite(db: &Connection) -> Tables {
 
 fn columns_of_sqlite(db: &Connection, table: &str) -> Vec<String> {
     let statement = db.prepare(&format!("SELECT * FROM {table}")).unwrap();
-    statement.column_names().into_iter().map(Into::into).collect()
+    statement
+        .column_names()
+        .into_iter()
+        .map(Into::into)
+        .collect()
 }
 
 async fn of_postgres(client: &Client) -> Tables {

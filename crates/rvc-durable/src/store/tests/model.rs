@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::engine::is_on_a_server;
 use super::operations::{Operation, any_operation, name, request, run_of, step};
 use super::*;
 use crate::outcome::Outcome;
@@ -83,7 +84,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(if is_on_a_server() { 24 } else { 96 }))]
 
     #[test]
     fn random_operations_leave_the_store_as_they_leave_the_model(

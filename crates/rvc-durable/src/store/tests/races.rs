@@ -19,18 +19,19 @@ struct Replicas {
     two: PostgresStore,
     /// Past the stores.
     client: Client,
-    database: Database,
+    _database: Database,
 }
 
 impl Replicas {
     async fn new() -> Self {
         let database = Database::create();
-        let open = || PostgresOptions::new(database.url()).open();
+        let url = database.url();
+        let open = || PostgresStore::open(&url);
         Self {
             one: open().await.unwrap(),
             two: open().await.unwrap(),
             client: connect(&database.url()).await,
-            database,
+            _database: database,
         }
     }
 
@@ -41,7 +42,9 @@ impl Replicas {
     /// An action that is held under a lease that is over, in a phase before its outcome.
     async fn held(&self, action: &str, phase: Phase) -> Claimed {
         submit(&self.one, action, "robot").await;
-        let mut claimed = self.claim_one(&self.one, action, Duration::from_secs(30)).await;
+        let mut claimed = self
+            .claim_one(&self.one, action, Duration::from_secs(30))
+            .await;
         if phase != Phase::Intent {
             let now = self.one.now().await.unwrap();
             let sending = plan::begun(claimed.row.clone(), now);
@@ -187,11 +190,9 @@ async fn contest(phase: Phase, write: impl Fn(&Claimed, Moment) -> Write) {
         let (one, two) = (replicas.one.clone(), replicas.two.clone());
         let (first, again) = (write.clone(), write.clone());
         let request = ClaimRequest::new(LeaseOwner::draw(), 1, Duration::from_secs(30));
-        let (written, claims) = race(
-            round,
-            async move { one.write(first).await },
-            async move { two.claim(request).await },
-        )
+        let (written, claims) = race(round, async move { one.write(first).await }, async move {
+            two.claim(request).await
+        })
         .await;
         let recovered = claims.unwrap().rows.pop();
         let row = replicas.row(&action).await;
@@ -258,7 +259,10 @@ async fn a_stale_replica_writes_no_poll() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
 async fn a_stale_replica_accepts_no_outcome() {
-    contest(Phase::Working, |held, now| polled(held, completed(), "", now)).await;
+    contest(Phase::Working, |held, now| {
+        polled(held, completed(), "", now)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -270,11 +274,9 @@ async fn one_row_is_leased_to_one_replica() {
         let action = format!("a{round}");
         submit(&replicas.one, &action, "robot").await;
         let (one, two) = (replicas.one.clone(), replicas.two.clone());
-        let (one, two) = race(
-            round,
-            async move { claim(&one, 1).await },
-            async move { claim(&two, 1).await },
-        )
+        let (one, two) = race(round, async move { claim(&one, 1).await }, async move {
+            claim(&two, 1).await
+        })
         .await;
         assert_eq!(one.len() + two.len(), 1);
         tally.count(two.is_empty());
@@ -288,7 +290,12 @@ async fn one_row_is_leased_to_one_replica() {
 async fn replicas_share_a_batch_and_no_row_is_leased_twice() {
     let replicas = Replicas::new().await;
     for index in 0..500 {
-        submit(&replicas.one, &format!("a{index}"), &format!("robot{}", index % 7)).await;
+        submit(
+            &replicas.one,
+            &format!("a{index}"),
+            &format!("robot{}", index % 7),
+        )
+        .await;
     }
     let take = |store: PostgresStore| async move {
         let mut held = Vec::new();
@@ -341,11 +348,17 @@ async fn of_a_cancel_and_a_completion_exactly_one_wins() {
         let row = replicas.row(&action).await;
         match (written, cancel) {
             (Written::Applied, CancelOutcome::Ended(ended)) => {
-                assert_eq!((row.phase, ended.phase), (Phase::Completed, Phase::Completed));
+                assert_eq!(
+                    (row.phase, ended.phase),
+                    (Phase::Completed, Phase::Completed)
+                );
                 tally.count(true);
             }
             (Written::Overtaken(seen), CancelOutcome::Cancelled) => {
-                assert_eq!((row.phase, seen.phase), (Phase::Cancelled, Phase::Cancelled));
+                assert_eq!(
+                    (row.phase, seen.phase),
+                    (Phase::Cancelled, Phase::Cancelled)
+                );
                 assert_eq!(row.outcome, Some(Outcome::cancelled_by_host()));
                 tally.count(false);
             }
@@ -384,7 +397,10 @@ async fn a_start_is_not_begun_after_a_cancel() {
         let row = replicas.row(&action).await;
         assert_eq!(row.phase, Phase::Cancelled);
         let began = matches!(written, Written::Applied);
-        assert!(began || matches!(written, Written::Overtaken(_)), "{written:?}");
+        assert!(
+            began || matches!(written, Written::Overtaken(_)),
+            "{written:?}"
+        );
         // What may have been sent has to be cleaned up.
         assert_eq!((row.starts, row.clean_up.open), (u32::from(began), began));
         tally.count(began);
@@ -431,15 +447,26 @@ async fn a_stale_replica_does_not_deliver() {
     for round in 0..ROUNDS {
         let action = format!("a{round}");
         let submission = submission(&action, "robot");
-        replicas.one.submit(submission, HostKind::Foreign).await.unwrap();
+        replicas
+            .one
+            .submit(submission, HostKind::Foreign)
+            .await
+            .unwrap();
         let lease = Duration::from_secs(30);
         let held = replicas.claim_one(&replicas.one, &action, lease).await;
         let now = replicas.one.now().await.unwrap();
         let outcome = Outcome::failed(crate::ErrorCode::remote("X"), "x");
         let accepted = plan::settled(held.row, outcome, now);
         let write = Write::new(held.claim.clone(), Phase::Intent, accepted.clone());
-        assert_eq!(replicas.one.write(write.keep_lease()).await, Ok(Written::Applied));
-        replicas.one.renew(held.claim.clone(), Duration::ZERO).await.unwrap();
+        assert_eq!(
+            replicas.one.write(write.keep_lease()).await,
+            Ok(Written::Applied)
+        );
+        replicas
+            .one
+            .renew(held.claim.clone(), Duration::ZERO)
+            .await
+            .unwrap();
 
         let delivered = plan::delivered(accepted.clone(), now);
         let write = Write::new(held.claim, Phase::Accepted, delivered.clone());
@@ -549,7 +576,11 @@ async fn a_lease_is_prolonged_or_taken_over_and_not_both() {
         let (one, two) = (replicas.one.clone(), replicas.two.clone());
         let (renewed, claimed) = race(
             round,
-            async move { one.renew(held.claim, Duration::from_secs(30)).await.unwrap() },
+            async move {
+                one.renew(held.claim, Duration::from_secs(30))
+                    .await
+                    .unwrap()
+            },
             async move { claim(&two, 1).await.len() },
         )
         .await;
@@ -574,14 +605,10 @@ async fn a_wake_beside_a_write_is_not_lost() {
         let mut sleep = polled(&held, RemoteState::Working, "", now);
         sleep.row.next_due = Some(now.after(HORIZON));
         let (one, two, woken) = (replicas.one.clone(), replicas.two.clone(), action.clone());
-        let (written, woken) = race(
-            round,
-            async move { one.write(sleep).await },
-            async move {
-                let robot = "robot".parse().unwrap();
-                two.wake_remote(robot, RemoteKind::Mcp, woken).await
-            },
-        )
+        let (written, woken) = race(round, async move { one.write(sleep).await }, async move {
+            let robot = "robot".parse().unwrap();
+            two.wake_remote(robot, RemoteKind::Mcp, woken).await
+        })
         .await;
         assert_eq!((written, woken), (Ok(Written::Applied), Ok(1)));
         assert_eq!(claim(&replicas.one, 1).await.len(), 1, "round {round}");
@@ -629,12 +656,19 @@ async fn cancels_of_a_run_and_of_its_actions_at_once_never_lock_each_other_out()
         let actions: Vec<ActionId> = (0..8).map(|n| id(&format!("a{round}-{n}"))).collect();
         for action in &actions {
             let submission = submission(action.as_str(), "robot").run(run.clone());
-            replicas.one.submit(submission, HostKind::Ledger).await.unwrap();
+            replicas
+                .one
+                .submit(submission, HostKind::Ledger)
+                .await
+                .unwrap();
         }
         let (one, two) = (replicas.one.clone(), replicas.two.clone());
         let each = async move {
             // Backwards, against the order of the run's.
-            let cancels = actions.into_iter().rev().map(|action| one.cancel_action(action));
+            let cancels = actions
+                .into_iter()
+                .rev()
+                .map(|action| one.cancel_action(action));
             let cancels = futures_util::future::join_all(cancels).await;
             cancels
                 .into_iter()

@@ -13,7 +13,10 @@ use crate::store::sqlite;
 pub(super) enum Sql {
     Sqlite(Connection),
     #[cfg(feature = "postgres")]
-    Postgres(Arc<tokio_postgres::Client>, Database),
+    Postgres {
+        client: Arc<tokio_postgres::Client>,
+        _database: Database,
+    },
 }
 
 /// Why a statement was refused.
@@ -31,7 +34,10 @@ impl Sql {
         if let Some(database) = Database::where_there_is_a_cluster() {
             let url = database.url();
             let client = elsewhere(async move { connect(&url).await });
-            return Self::Postgres(Arc::new(client), database);
+            return Self::Postgres {
+                client: Arc::new(client),
+                _database: database,
+            };
         }
         let mut db = Connection::open_in_memory().unwrap();
         sqlite::prepare(&mut db).unwrap();
@@ -46,7 +52,7 @@ impl Sql {
                  VALUES ('done', 'failed', 'Y', 'y', NULL, NULL, 2)"
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(..) => "TRUNCATE mcp_action_outcomes",
+            Self::Postgres { .. } => "TRUNCATE mcp_action_outcomes",
         }
     }
 
@@ -60,7 +66,7 @@ impl Sql {
                     })
             }
             #[cfg(feature = "postgres")]
-            Self::Postgres(client, _) => {
+            Self::Postgres { client, .. } => {
                 let (client, sql) = (client.clone(), sql.to_owned());
                 let answer = elsewhere(async move { client.batch_execute(&sql).await });
                 answer.map_err(|error| match error.code().map(|it| it.code()) {
