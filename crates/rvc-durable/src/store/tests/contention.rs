@@ -64,6 +64,11 @@ async fn sixty_four_steps_at_once_over_four_connections_all_end() {
                 .await;
                 let claimed = claim(&store, 1).await;
                 for claimed in claimed {
+                    if claimed.row.phase != Phase::Intent {
+                        // It came due again after it was linked.
+                        store.release(claimed.claim).await.unwrap();
+                        continue;
+                    }
                     let now = store.now().await.unwrap();
                     let name = format!("t-{}", claimed.row.action);
                     let claim = claimed.claim.clone();
@@ -97,6 +102,49 @@ async fn rows_that_somebody_locks_are_passed_over_and_come_later() {
     assert_eq!(claim(&store, 8).await, []);
     other.batch_execute("COMMIT").await.unwrap();
     work(&store, 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn what_was_committed_while_a_row_was_waited_for_is_seen_on_a_young_connection() {
+    let database = Database::create();
+    let setting = open(&database, 1).await;
+    for cancels in [true, false] {
+        let action = if cancels { "cancelled" } else { "ended" };
+        submit(&setting, action, "robot").await;
+        let claimed = claim(&setting, 1).await.pop().unwrap();
+        // It has read a row before, and has locked none.
+        let store = open(&database, 1).await;
+        store.row(action.parse().unwrap()).await.unwrap();
+        let sql = format!("SELECT * FROM mcp_action_tasks WHERE action_id = '{action}' FOR UPDATE");
+        let other = transaction(&database, &sql).await;
+
+        let late = tokio::spawn(async move {
+            if cancels {
+                let cancel = store.cancel_action(action.parse().unwrap()).await;
+                return matches!(cancel.unwrap(), CancelOutcome::Ended(_));
+            }
+            let now = store.now().await.unwrap();
+            let outcome = Outcome::failed(crate::ErrorCode::remote("late"), "late");
+            let row = plan::settled(claimed.row, outcome, now);
+            let write = Write::new(claimed.claim, Phase::Intent, row);
+            matches!(store.write(write).await.unwrap(), Written::Overtaken(_))
+        });
+        let waits = "SELECT FROM pg_stat_activity WHERE datname = current_database() \
+            AND wait_event_type = 'Lock'";
+        while other.query(waits, &[]).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let end = format!(
+            "INSERT INTO mcp_action_outcomes VALUES ('{action}', 'failed', 'X', 'x', NULL, NULL, 1);
+             UPDATE actions SET state = 'failed', finished_at = 1 WHERE action_id = '{action}';
+             UPDATE mcp_action_tasks SET phase = 'failed', next_due = NULL
+             WHERE action_id = '{action}'; COMMIT"
+        );
+        other.batch_execute(&end).await.unwrap();
+
+        assert!(late.await.unwrap(), "{action}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
