@@ -247,5 +247,5 @@ pub trait Store: Send + Sync + 'static {
 /// A store that many parts share.
 pub type SharedStore = Arc<dyn Store>;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests;

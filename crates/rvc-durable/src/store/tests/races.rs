@@ -49,8 +49,8 @@ impl Replicas {
             let now = self.one.now().await.unwrap();
             let sending = plan::begun(claimed.row.clone(), now);
             let begin = Write::new(claimed.claim.clone(), Phase::Intent, sending.clone());
-            let begun = self.one.write(begin.keep_lease()).await;
-            assert_eq!(begun, Ok(Written::Applied));
+            let written = self.one.write(begin.keep_lease()).await;
+            assert_eq!(written, Ok(Written::Applied));
             claimed.row = sending;
         }
         if phase == Phase::Working {
@@ -396,14 +396,17 @@ async fn a_start_is_not_begun_after_a_cancel() {
         assert_eq!(cancel, Ok(CancelOutcome::Cancelled));
         let row = replicas.row(&action).await;
         assert_eq!(row.phase, Phase::Cancelled);
-        let began = matches!(written, Written::Applied);
+        let is_sending = matches!(written, Written::Applied);
         assert!(
-            began || matches!(written, Written::Overtaken(_)),
+            is_sending || matches!(written, Written::Overtaken(_)),
             "{written:?}"
         );
         // What may have been sent has to be cleaned up.
-        assert_eq!((row.starts, row.clean_up.open), (u32::from(began), began));
-        tally.count(began);
+        assert_eq!(
+            (row.starts, row.clean_up.open),
+            (u32::from(is_sending), is_sending)
+        );
+        tally.count(is_sending);
         replicas.settle(&action).await;
     }
     tally.judge();

@@ -8,6 +8,8 @@ use std::sync::Arc;
 #[cfg(feature = "postgres")]
 use super::database::{Database, connect, elsewhere};
 use crate::store::sqlite;
+#[cfg(feature = "postgres")]
+use tokio_postgres::error::SqlState;
 
 /// An empty database of the engine under test.
 pub(super) enum Sql {
@@ -69,7 +71,7 @@ impl Sql {
             Self::Postgres { client, .. } => {
                 let (client, sql) = (client.clone(), sql.to_owned());
                 let answer = elsewhere(async move { client.batch_execute(&sql).await });
-                answer.map_err(|error| match error.code().map(|it| it.code()) {
+                answer.map_err(|error| match error.code().map(SqlState::code) {
                     // Integrity constraints, and what triggers raise.
                     Some(code) if code.starts_with("23") || code == "P0001" => Refused::Invariant,
                     _ => Refused::Otherwise(format!("{error:?}")),
