@@ -1,15 +1,15 @@
 //! A database past the store: by plain SQL.
 
-use rusqlite::{Connection, ErrorCode};
-
 #[cfg(feature = "postgres")]
 use std::sync::Arc;
+
+use rusqlite::{Connection, ErrorCode};
+#[cfg(feature = "postgres")]
+use tokio_postgres::error::SqlState;
 
 #[cfg(feature = "postgres")]
 use super::database::{Database, connect, elsewhere};
 use crate::store::sqlite;
-#[cfg(feature = "postgres")]
-use tokio_postgres::error::SqlState;
 
 /// An empty database of the engine under test.
 pub(super) enum Sql {
