@@ -90,6 +90,10 @@
 //! - `sqlite` (default): the embedded store.
 //! - `postgres`: the store on a `PostgreSQL` server, for several replicas.
 
+// For what unit tests and black-box tests share.
+#[cfg(test)]
+extern crate self as rvc_durable;
+
 mod durable;
 mod envelope;
 mod error_code;

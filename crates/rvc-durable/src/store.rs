@@ -246,3 +246,6 @@ pub trait Store: Send + Sync + 'static {
 
 /// A store that many parts share.
 pub type SharedStore = Arc<dyn Store>;
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests;

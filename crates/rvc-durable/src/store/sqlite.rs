@@ -18,6 +18,8 @@ use rusqlite::Connection;
 use rvc_wire::Map;
 
 use self::engine::{Access, Engine, Queue};
+#[cfg(test)]
+pub(super) use self::migration::prepare;
 use super::{
     AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed, Store,
     StoreError, Submitted, Write, Written,

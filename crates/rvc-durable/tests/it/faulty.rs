@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rvc_durable::store::{
-    AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed,
-    SqliteStore, Store, StoreError, Submitted, Write, Written,
+    AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed, Store,
+    StoreError, Submitted, Write, Written,
 };
 use rvc_durable::{
     ActionId, HostKind, Linkage, Moment, OwnerId, Registration, RegistrationId, RemoteKind, RunId,
@@ -15,18 +15,20 @@ use rvc_durable::{
 };
 use rvc_wire::Map;
 
+use crate::engine::TestStore;
+
 type Fault = Box<dyn FnMut(&Write) -> Option<StoreError> + Send>;
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 #[derive(Clone)]
 pub(crate) struct FaultyStore {
-    inner: SqliteStore,
+    inner: TestStore,
     fault: Arc<Mutex<Fault>>,
 }
 
 impl FaultyStore {
     pub(crate) fn new(
-        inner: SqliteStore,
+        inner: TestStore,
         fault: impl FnMut(&Write) -> Option<StoreError> + Send + 'static,
     ) -> Self {
         Self {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use rvc_durable::plan::Settings;
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{SqliteOptions, SqliteStore};
 use rvc_durable::{
     Durable, ErrorCode, Outcome, OwnerId, Phase, Registration, StartPolicy, SupervisorOptions,
     TransportKind,
@@ -14,6 +13,7 @@ use rvc_durable::{
 use serde_json::{Value, json};
 use tokio_rustls::{TlsAcceptor, rustls};
 
+use crate::engine::{TestStore, wall_clock};
 use crate::http_peer::{Http, HttpPeer};
 use crate::world::{id, robot, submission};
 
@@ -38,7 +38,7 @@ async fn durable_with(url: &str, patience: Duration) -> Durable {
 }
 
 async fn durable_over(url: &str, dialer: HttpDialer, patience: Duration) -> Durable {
-    let store: SqliteStore = SqliteOptions::memory().open().unwrap();
+    let store = TestStore::new(wall_clock);
     let options = SupervisorOptions::new()
         .settings(settings(patience))
         .tick(Duration::from_millis(50));

@@ -4,6 +4,9 @@
 mod closing;
 mod contract;
 mod crashes;
+#[cfg(feature = "postgres")]
+mod database;
+mod engine;
 mod fastmcp;
 mod faulty;
 mod foreign;
@@ -13,6 +16,8 @@ mod limits;
 mod observability;
 mod paused_worker;
 mod peer;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod rmcp_server;
 mod scale;
 mod sdk_audit;

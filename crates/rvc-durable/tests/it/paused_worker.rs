@@ -5,9 +5,10 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rvc_durable::store::{SqliteOptions, SqliteStore, Store};
+use rvc_durable::store::Store;
 use rvc_durable::{ActionId, Checkpoint, Durable, DurableStep, Phase, SupervisorOptions};
 
+use crate::engine::{TestStore, wall_clock};
 use crate::peer::{Peer, Reply};
 use crate::world::{id, registration, submission};
 
@@ -45,7 +46,7 @@ fn a_worker_paused_past_its_lease_changes_nothing() {
         (DurableStep::StartAnswered, Phase::Unknown, 1, 1),
         (DurableStep::PollAnswered, Phase::Completed, 1, 0),
     ] {
-        let store: SqliteStore = SqliteOptions::memory().open().unwrap();
+        let store = TestStore::new(wall_clock);
         let peer = Peer::new(|call| match call.method.as_str() {
             "tools/call" => Reply::handle("t-1"),
             "tasks/get" => Reply::completed("t-1", "there"),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use rvc_durable::store::{SqliteOptions, SqliteStore, Store};
+use rvc_durable::store::Store;
 use rvc_durable::{Durable, Moment, Phase, SupervisorOptions};
 use serde_json::{Value, json};
 
+use crate::engine::{TestStore, wall_clock};
 use crate::peer::{Peer, Reply};
 use crate::world::{T0, id, pass, registration, submission};
 
@@ -38,13 +39,9 @@ async fn a_clock_set_to_1970_between_restarts_lets_1000_open_actions_finish() {
     for (jump, rows) in [(-T0, 1000), (T0, 100)] {
         let offset = Arc::new(AtomicI64::new(T0));
         let (start, moved) = (tokio::time::Instant::now(), offset.clone());
-        let store = SqliteOptions::memory()
-            .inline()
-            .clock(move || {
-                Moment::from_unix_ms(moved.load(Ordering::Relaxed)).after(start.elapsed())
-            })
-            .open()
-            .unwrap();
+        let store = TestStore::new(move || {
+            Moment::from_unix_ms(moved.load(Ordering::Relaxed)).after(start.elapsed())
+        });
         store.put_registration(registration()).await.unwrap();
         let peer = following();
         let first = Durable::new(store.clone(), peer.clone(), SupervisorOptions::new());
@@ -70,13 +67,12 @@ async fn a_clock_set_to_1970_between_restarts_lets_1000_open_actions_finish() {
     }
 }
 
-/// A file with `rows` linked tasks that are due in `due_ms`.
-fn database(path: &std::path::Path, rows: u32, due_ms: i64) {
-    drop(SqliteStore::open(path).unwrap());
-    let db = rusqlite::Connection::open(path).unwrap();
-    db.execute_batch(&format!(
+/// A store with `rows` linked tasks that are due in `due_ms`.
+fn filled(rows: u32, due_ms: i64) -> TestStore {
+    let due = wall_clock().unix_ms() + due_ms;
+    TestStore::filled(&format!(
         "BEGIN;
-         INSERT INTO registrations VALUES ('robot', 'local', 'http://robot/mcp', 'streamable-http', 1);
+         INSERT INTO registrations VALUES ('robot', 'local', 'http://robot/mcp', 'streamable-http', '1');
          INSERT INTO runs (run_id, owner_id, created_at) VALUES ('run', 'local', 0);
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
          INSERT INTO actions (action_id, run_id) SELECT 'a' || i, 'run' FROM n;
@@ -85,11 +81,10 @@ fn database(path: &std::path::Path, rows: u32, due_ms: i64) {
              arguments, request_hash, policy, surfaces_input, created_at, phase, starts, sent_at,
              kind, remote_task_id, remote_created_at, remote_task_status, next_due, updated_at)
          SELECT 'a' || i, 'run', 'local', 'robot', 'ledger', 'navigate_to', '{{}}', 'h',
-             'at_most_once', 0, 0, 'working', 1, 0, 'mcp', 't-' || i, 't0', 'working',
-             unixepoch() * 1000 + {due_ms}, 0 FROM n;
+             'at_most_once', '0', 0, 'working', 1, 0, 'mcp', 't-' || i, 't0', 'working',
+             {due}, 0 FROM n;
          COMMIT;"
     ))
-    .unwrap();
 }
 
 /// Resident memory, in MiB.
@@ -105,15 +100,12 @@ fn resident() -> u64 {
 
 #[tokio::test]
 async fn a_restart_with_100_000_due_rows_does_not_stampede() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("durable.db");
-    database(&path, 100_000, -1000);
+    let store = filled(100_000, -1000);
     let before = resident();
     let peer = Peer::new(|call| {
         let id = call.params["taskId"].as_str().unwrap();
         Reply::state(id, "working", &json!({"pollIntervalMs": 60_000}))
     });
-    let store = SqliteStore::open(&path).unwrap();
     let options = SupervisorOptions::new().concurrency(32, 4);
     let durable = Durable::new(store, peer.clone(), options);
     durable.supervise();
@@ -156,11 +148,8 @@ fn processor_time() -> Duration {
 
 #[tokio::test]
 async fn a_supervisor_with_100_000_rows_that_are_not_due_sleeps() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("durable.db");
-    database(&path, 100_000, 3_000_000);
+    let store = filled(100_000, 3_000_000);
     let peer = Peer::new(|_| Reply::Silence);
-    let store = SqliteStore::open(&path).unwrap();
     let durable = Durable::new(store, peer.clone(), SupervisorOptions::new());
     durable.supervise();
     tokio::time::sleep(Duration::from_secs(1)).await;

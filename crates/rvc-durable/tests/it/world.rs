@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rvc_durable::store::{SqliteOptions, SqliteStore, Store};
+use rvc_durable::store::Store;
 use rvc_durable::{
     ActionId, Checkpoint, Durable, DurableStep, Linkage, Moment, Outcome, OwnerId, Registration,
     RegistrationId, Submission, SupervisorOptions, TransportKind,
 };
 use serde_json::json;
 
+use crate::engine::TestStore;
 use crate::peer::{Call, Peer, Reply};
 
 pub(crate) const T0: i64 = 1_700_000_000_000;
@@ -39,17 +40,13 @@ pub(crate) fn submission(action: &str) -> Submission {
 }
 
 /// A store on Tokio's clock, so that what is due and what sleeps agree.
-pub(crate) fn memory() -> SqliteStore {
+pub(crate) fn memory() -> TestStore {
     let start = tokio::time::Instant::now();
-    SqliteOptions::memory()
-        .inline()
-        .clock(move || Moment::from_unix_ms(T0).after(start.elapsed()))
-        .open()
-        .unwrap()
+    TestStore::new(move || Moment::from_unix_ms(T0).after(start.elapsed()))
 }
 
 pub(crate) struct World {
-    pub(crate) store: SqliteStore,
+    pub(crate) store: TestStore,
     pub(crate) peer: Peer,
 }
 

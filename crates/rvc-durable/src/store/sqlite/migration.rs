@@ -10,7 +10,7 @@ const SCHEMAS: [&str; 1] = [include_str!("schema_1.sql")];
 const APPLICATION: i32 = 0x7276_6331;
 
 /// Brings a connection and its database to where the store wants them.
-pub(super) fn prepare(db: &mut Connection) -> Result<(), StoreError> {
+pub(in crate::store) fn prepare(db: &mut Connection) -> Result<(), StoreError> {
     // Refuse before anything is written: not even the journal mode changes. In one transaction,
     // or a file that another process is just making its own would look like neither's.
     let found = version(&*db.transaction()?)?;

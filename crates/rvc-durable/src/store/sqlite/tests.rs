@@ -1,95 +1,238 @@
+//! What a file on a disk does to the store.
+
 #![allow(clippy::unwrap_used)]
 
-mod attacks;
-mod claims;
-mod files;
-mod model;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use rusqlite::Connection;
 
 use super::*;
-use crate::linkage::RemoteTask;
-use crate::plan::{self, Jitter, Settings, StartAnswer};
-use crate::store::{Claimed, LeaseOwner};
+use crate::store::tests::{claim, submission, submit};
 
-const T0: i64 = 1_700_000_000_000;
+fn path(directory: &tempfile::TempDir) -> std::path::PathBuf {
+    directory.path().join("durable.db")
+}
 
-/// A clock that only tests move.
-#[derive(Clone)]
-struct Clock(Arc<AtomicI64>);
+#[tokio::test]
+async fn what_was_submitted_is_there_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    drop(store);
 
-impl Clock {
-    fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(T0)))
+    let store = SqliteStore::open(path(&directory)).unwrap();
+
+    let row = store.row("a".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(
+        (row.phase, row.tool.as_str()),
+        (crate::Phase::Intent, "navigate_to")
+    );
+}
+
+#[tokio::test]
+async fn two_processes_on_one_file_never_hold_the_same_row() {
+    let directory = tempfile::tempdir().unwrap();
+    let one = SqliteStore::open(path(&directory)).unwrap();
+    let two = SqliteStore::open(path(&directory)).unwrap();
+    for index in 0..40 {
+        submit(&one, &format!("a{index}"), "robot").await;
     }
 
-    fn advance(&self, duration: Duration) {
-        self.0.fetch_add(ms(duration), Ordering::Relaxed);
+    let mut held = std::collections::HashSet::new();
+    loop {
+        let (first, second) = tokio::join!(claim(&one, 3), claim(&two, 3));
+        if first.is_empty() && second.is_empty() {
+            break;
+        }
+        for claimed in first.into_iter().chain(second) {
+            assert!(held.insert(claimed.row.action), "leased twice");
+        }
     }
 
-    fn set(&self, ms: i64) {
-        self.0.store(ms, Ordering::Relaxed);
-    }
-
-    fn now(&self) -> Moment {
-        Moment::from_unix_ms(self.0.load(Ordering::Relaxed))
-    }
+    assert_eq!(held.len(), 40);
 }
 
-fn ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap()
-}
+#[test]
+fn many_processes_may_open_a_new_file_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let opening: Vec<_> = (0..8)
+        .map(|_| {
+            let path = path(&directory);
+            std::thread::spawn(move || SqliteStore::open(path).err())
+        })
+        .collect();
 
-fn memory() -> (SqliteStore, Clock) {
-    let clock = Clock::new();
-    let time = clock.clone();
-    let options = SqliteOptions::memory().inline();
-    (options.clock(move || time.now()).open().unwrap(), clock)
-}
-
-fn submission(action: &str, registration: &str) -> Submission {
-    Submission::new(
-        action.parse().unwrap(),
-        registration.parse().unwrap(),
-        "navigate_to",
-    )
-}
-
-async fn submit(store: &SqliteStore, action: &str, registration: &str) {
-    let submitted = store
-        .submit(submission(action, registration), HostKind::Ledger)
-        .await;
-    assert_eq!(submitted, Ok(Submitted::New));
-}
-
-async fn claim(store: &SqliteStore, limit: u32) -> Vec<Claimed> {
-    let request = ClaimRequest::new(LeaseOwner::draw(), limit, Duration::from_secs(30));
-    store.claim(request).await.unwrap().rows
-}
-
-fn remote(id: &str) -> RemoteTask {
-    RemoteTask {
-        kind: RemoteKind::Mcp,
-        id: id.into(),
-        created_at: "t0".into(),
-        status: "working".into(),
-        ended: false,
-        progress: Some("half".into()),
-        ttl: Some(Duration::from_secs(60)),
-        poll_interval: None,
+    for opened in opening {
+        assert_eq!(opened.join().unwrap(), None);
     }
 }
 
-/// Brings a claimed intent to `working`, as the supervisor does.
-async fn link(store: &SqliteStore, claimed: Claimed, id: &str, now: Moment) -> Linkage {
-    let sending = plan::begun(claimed.row, now);
-    let begin = Write::new(claimed.claim.clone(), crate::Phase::Intent, sending.clone());
-    assert_eq!(store.write(begin.keep_lease()).await, Ok(Written::Applied));
-    let answer = StartAnswer::Task(remote(id));
-    let working = plan::started(sending, answer, &Settings::default(), now, Jitter::NONE);
-    let linked = Write::new(claimed.claim, crate::Phase::Sending, working.clone());
-    assert_eq!(store.write(linked).await, Ok(Written::Applied));
-    working
+#[test]
+fn a_newer_schema_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(path(&directory)).unwrap());
+    let db = Connection::open(path(&directory)).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    drop(db);
+
+    let refused = SqliteStore::open(path(&directory)).err();
+
+    assert_eq!(
+        refused,
+        Some(StoreError::NewerSchema {
+            found: 99,
+            known: 1
+        })
+    );
+}
+
+#[test]
+fn the_database_of_another_program_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Connection::open(path(&directory)).unwrap();
+    db.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(db);
+
+    assert_eq!(
+        SqliteStore::open(path(&directory)).err(),
+        Some(StoreError::Foreign)
+    );
+}
+
+#[test]
+fn a_file_that_is_no_database_is_called_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(path(&directory), [b'x'; 8192]).unwrap();
+
+    let refused = SqliteStore::open(path(&directory)).err();
+
+    assert!(
+        matches!(refused, Some(StoreError::Corrupt { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_path_that_leads_nowhere_cannot_be_opened() {
+    let directory = tempfile::tempdir().unwrap();
+
+    let refused = SqliteStore::open(directory.path().join("none/durable.db")).err();
+
+    assert!(
+        matches!(refused, Some(StoreError::Open { .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_locked_file_refuses_the_write_and_takes_it_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::file(path(&directory)).busy_timeout(Duration::ZERO);
+    let store = options.open().unwrap();
+    let other = Connection::open(path(&directory)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+
+    let refused = store
+        .submit(submission("a", "robot"), HostKind::Ledger)
+        .await
+        .unwrap_err();
+
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
+    assert!(refused.is_retryable());
+    other.execute_batch("ROLLBACK").unwrap();
+    submit(&store, "a", "robot").await;
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_the_write_and_loses_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    // A page limit is what a full disk looks like from here.
+    store
+        .change(|db, _| {
+            let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+            Ok(
+                db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |row| {
+                    row.get::<_, i64>(0)
+                })?,
+            )
+        })
+        .await
+        .unwrap();
+
+    let mut huge = submission("b", "robot");
+    huge.arguments
+        .insert("map".into(), "x".repeat(1 << 20).into());
+    let refused = store.submit(huge, HostKind::Ledger).await.unwrap_err();
+
+    assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+    assert_eq!(
+        claim(&store, 10).await.len(),
+        1,
+        "the first one is still there"
+    );
+    assert_eq!(store.row("b".parse().unwrap()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_database_that_may_only_be_read_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    store
+        .change(|db, _| Ok(db.pragma_update(None, "query_only", true)?))
+        .await
+        .unwrap();
+
+    let refused = store
+        .submit(submission("b", "robot"), HostKind::Ledger)
+        .await
+        .unwrap_err();
+
+    assert!(
+        matches!(refused, StoreError::ReadOnly { .. }),
+        "{refused:?}"
+    );
+    assert!(store.row("a".parse().unwrap()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_operation_that_is_refused_leaves_its_group_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+
+    let broken = store.change(|db, _| Ok(db.execute_batch("INSERT INTO nonsense VALUES (1)")?));
+    let (good, bad, also_good) = tokio::join!(
+        store.submit(submission("a", "robot"), HostKind::Ledger),
+        broken,
+        store.submit(submission("b", "robot"), HostKind::Ledger),
+    );
+
+    assert_eq!((good, also_good), (Ok(Submitted::New), Ok(Submitted::New)));
+    assert!(bad.is_err());
+    assert_eq!(store.rows(Filter::all()).await.unwrap().len(), 2);
+}
+
+#[test]
+fn a_claim_reads_the_index_of_due_rows_and_nothing_else() {
+    let mut db = Connection::open_in_memory().unwrap();
+    migration::prepare(&mut db).unwrap();
+    for sql in [
+        "SELECT registration_id FROM mcp_action_tasks INDEXED BY due_by_registration WHERE next_due IS NOT NULL AND registration_id > 'a' ORDER BY registration_id LIMIT 1",
+        "SELECT next_due FROM mcp_action_tasks INDEXED BY due_by_registration WHERE registration_id = 'a' AND next_due IS NOT NULL AND next_due > 3 ORDER BY next_due LIMIT 1",
+        "SELECT count(*) FROM mcp_action_tasks WHERE next_due IS NOT NULL",
+    ] {
+        let plan: Vec<String> = db
+            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+            .unwrap()
+            .query_map([], |row| row.get(3))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let plan = plan.join("; ");
+        assert!(
+            plan.contains("COVERING INDEX due_by_registration"),
+            "{plan}"
+        );
+        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+    }
 }

@@ -1,27 +1,24 @@
 //! Raw SQL against the invariants: the constraints hold without the program's help.
 
-use rusqlite::Connection;
-
-use super::super::migration;
+use super::sql::{Refused, Sql};
 use super::*;
 
 /// A database with one action in each interesting place.
-fn database() -> Connection {
-    let mut db = Connection::open_in_memory().unwrap();
-    migration::prepare(&mut db).unwrap();
-    db.execute_batch("INSERT INTO runs (run_id, owner_id, created_at) VALUES ('run', 'local', 0);")
+fn database() -> Sql {
+    let db = Sql::new();
+    db.execute("INSERT INTO runs (run_id, owner_id, created_at) VALUES ('run', 'local', 0);")
         .unwrap();
     for action in ["intent", "sending", "working", "done", "other"] {
-        db.execute_batch(&format!(
+        db.execute(&format!(
             "INSERT INTO actions (action_id, run_id) VALUES ('{action}', 'run');
              INSERT INTO mcp_action_tasks (action_id, run_id, owner_id, registration_id, host, tool,
                  arguments, request_hash, policy, surfaces_input, created_at, next_due, updated_at)
              VALUES ('{action}', 'run', 'local', 'robot', 'ledger', 't', '{{}}', 'h',
-                 'at_most_once', 0, 0, 0, 0);"
+                 'at_most_once', '0', 0, 0, 0);"
         ))
         .unwrap();
     }
-    db.execute_batch(
+    db.execute(
         "UPDATE mcp_action_tasks SET phase = 'sending', starts = 1, fence = 7
          WHERE action_id IN ('sending', 'working', 'done');
          UPDATE mcp_action_tasks SET phase = 'working', kind = 'mcp', remote_task_id = 't-1',
@@ -37,6 +34,7 @@ fn database() -> Connection {
 #[test]
 #[allow(clippy::too_many_lines)]
 fn every_attack_on_an_invariant_is_refused_by_the_database_itself() {
+    let db = database();
     for (fact, attack) in [
         (
             "one row per action",
@@ -68,15 +66,16 @@ fn every_attack_on_an_invariant_is_refused_by_the_database_itself() {
         ),
         (
             "an outcome is not replaced",
-            "REPLACE INTO mcp_action_outcomes VALUES ('done', 'failed', 'Y', 'y', NULL, NULL, 2)",
+            "INSERT INTO mcp_action_outcomes VALUES ('done', 'failed', 'Y', 'y', NULL, NULL, 2) ON CONFLICT (action_id) DO UPDATE SET message = 'y'",
         ),
+        ("an outcome has no back door", db.dialect()),
         (
             "no success without a result",
             "INSERT INTO mcp_action_outcomes VALUES ('working', 'completed', NULL, '', NULL, NULL, 1)",
         ),
         (
             "no success with an error",
-            "INSERT INTO mcp_action_outcomes VALUES ('working', 'completed', NULL, '', 1, '{}', 1)",
+            "INSERT INTO mcp_action_outcomes VALUES ('working', 'completed', NULL, '', '1', '{}', 1)",
         ),
         (
             "a failure has a code",
@@ -116,7 +115,7 @@ fn every_attack_on_an_invariant_is_refused_by_the_database_itself() {
         ),
         (
             "a closed clean-up is not opened",
-            "UPDATE mcp_action_tasks SET clean_up_open = 1, next_due = 0 WHERE action_id = 'done'",
+            "UPDATE mcp_action_tasks SET clean_up_open = '1', next_due = 0 WHERE action_id = 'done'",
         ),
         (
             "a fence does not fall",
@@ -160,31 +159,30 @@ fn every_attack_on_an_invariant_is_refused_by_the_database_itself() {
         ),
         (
             "an endpoint carries no user",
-            "INSERT INTO registrations VALUES ('r', 'o', 'http://u:p@h/', 'sse', 1)",
+            "INSERT INTO registrations VALUES ('r', 'o', 'http://u:p@h/', 'sse', '1')",
         ),
     ] {
-        let refused = database().execute_batch(attack);
-        assert!(refused.is_err(), "{fact}: {attack}");
+        db.execute("BEGIN").unwrap();
+        let refused = db.execute(attack).and_then(|()| db.execute("COMMIT"));
+        let _ = db.execute("ROLLBACK");
+        assert_eq!(refused, Err(Refused::Invariant), "{fact}: {attack}");
     }
 }
 
 #[test]
 fn a_cancelled_run_stays_cancelled() {
     let db = database();
-    db.execute_batch("UPDATE runs SET state = 'cancelled'")
-        .unwrap();
+    db.execute("UPDATE runs SET state = 'cancelled'").unwrap();
 
-    assert!(
-        db.execute_batch("UPDATE runs SET state = 'active'")
-            .is_err()
-    );
+    let refused = db.execute("UPDATE runs SET state = 'active'");
+    assert_eq!(refused, Err(Refused::Invariant));
 }
 
 #[test]
 fn a_proven_unsent_start_may_be_taken_back() {
     let db = database();
 
-    db.execute_batch(
+    db.execute(
         "UPDATE mcp_action_tasks SET phase = 'intent', starts = 0 WHERE action_id = 'sending'",
     )
     .unwrap();
@@ -192,7 +190,7 @@ fn a_proven_unsent_start_may_be_taken_back() {
 
 #[tokio::test]
 async fn a_remote_task_of_another_action_is_not_linked() {
-    let (store, clock) = memory();
+    let (store, clock) = open();
     submit(&store, "a", "robot").await;
     submit(&store, "b", "robot").await;
     let mut claimed = claim(&store, 2).await;

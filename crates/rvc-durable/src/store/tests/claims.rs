@@ -16,7 +16,7 @@ fn by_registration(claimed: &[Claimed]) -> BTreeMap<String, usize> {
 
 #[tokio::test]
 async fn a_registration_with_many_rows_leaves_room_for_the_others() {
-    let (store, _) = memory();
+    let (store, _) = open();
     for index in 0..50 {
         submit(&store, &format!("a{index:02}"), "busy").await;
     }
@@ -30,7 +30,7 @@ async fn a_registration_with_many_rows_leaves_room_for_the_others() {
 
 #[tokio::test]
 async fn what_is_in_hand_counts_against_the_limit_of_a_registration() {
-    let (store, _) = memory();
+    let (store, _) = open();
     for index in 0..10 {
         submit(&store, &format!("a{index}"), "slow").await;
         submit(&store, &format!("b{index}"), "fast").await;
@@ -49,7 +49,7 @@ async fn what_is_in_hand_counts_against_the_limit_of_a_registration() {
 
 #[tokio::test]
 async fn a_leased_row_is_free_again_when_the_lease_is_over_and_its_old_holder_is_stale() {
-    let (store, clock) = memory();
+    let (store, clock) = open();
     submit(&store, "a", "robot").await;
     let first = claim(&store, 1).await.pop().unwrap();
     assert_eq!(claim(&store, 1).await, []);
@@ -69,7 +69,7 @@ async fn a_leased_row_is_free_again_when_the_lease_is_over_and_its_old_holder_is
 
 #[tokio::test]
 async fn when_the_clock_is_set_back_everything_is_due_and_no_lease_holds() {
-    let (store, clock) = memory();
+    let (store, clock) = open();
     submit(&store, "a", "robot").await;
     submit(&store, "b", "robot").await;
     let leased = claim(&store, 1).await.pop().unwrap();
@@ -84,7 +84,7 @@ async fn when_the_clock_is_set_back_everything_is_due_and_no_lease_holds() {
 
 #[tokio::test]
 async fn a_row_that_sleeps_is_due_when_it_said_and_not_before() {
-    let (store, clock) = memory();
+    let (store, clock) = open();
     submit(&store, "a", "robot").await;
     let claimed = claim(&store, 1).await.pop().unwrap();
     let mut row = claimed.row;
@@ -104,7 +104,7 @@ async fn a_row_that_sleeps_is_due_when_it_said_and_not_before() {
 
 #[tokio::test]
 async fn a_wake_during_a_step_is_not_lost() {
-    let (store, clock) = memory();
+    let (store, clock) = open();
     submit(&store, "a", "robot").await;
     let claimed = claim(&store, 1).await.pop().unwrap();
     let mut row = claimed.row;
@@ -121,7 +121,7 @@ async fn a_wake_during_a_step_is_not_lost() {
 
 #[tokio::test]
 async fn a_cancel_while_sending_keeps_the_lease_and_takes_the_late_handle() {
-    let (store, clock) = memory();
+    let (store, clock) = open();
     submit(&store, "a", "robot").await;
     let claimed = claim(&store, 1).await.pop().unwrap();
     let sending = plan::begun(claimed.row, clock.now());
@@ -156,7 +156,7 @@ async fn a_cancel_while_sending_keeps_the_lease_and_takes_the_late_handle() {
 
 #[tokio::test]
 async fn cancelling_a_run_cancels_its_pending_actions_and_refuses_new_ones() {
-    let (store, _) = memory();
+    let (store, _) = open();
     let run: RunId = "run".parse().unwrap();
     for action in ["a", "b"] {
         let submission = submission(action, "robot").run(run.clone());
@@ -176,7 +176,7 @@ async fn cancelling_a_run_cancels_its_pending_actions_and_refuses_new_ones() {
 
 #[tokio::test]
 async fn the_same_action_with_other_arguments_is_refused() {
-    let (store, _) = memory();
+    let (store, _) = open();
     submit(&store, "a", "robot").await;
 
     let same = store
@@ -187,29 +187,4 @@ async fn the_same_action_with_other_arguments_is_refused() {
 
     assert!(matches!(same, Ok(Submitted::Known(_))));
     assert_eq!(other, Ok(Submitted::Different));
-}
-
-#[tokio::test]
-async fn a_claim_reads_the_index_of_due_rows_and_nothing_else() {
-    let mut db = rusqlite::Connection::open_in_memory().unwrap();
-    super::super::migration::prepare(&mut db).unwrap();
-    for sql in [
-        "SELECT registration_id FROM mcp_action_tasks INDEXED BY due_by_registration WHERE next_due IS NOT NULL AND registration_id > 'a' ORDER BY registration_id LIMIT 1",
-        "SELECT next_due FROM mcp_action_tasks INDEXED BY due_by_registration WHERE registration_id = 'a' AND next_due IS NOT NULL AND next_due > 3 ORDER BY next_due LIMIT 1",
-        "SELECT count(*) FROM mcp_action_tasks WHERE next_due IS NOT NULL",
-    ] {
-        let plan: Vec<String> = db
-            .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
-            .unwrap()
-            .query_map([], |row| row.get(3))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
-        let plan = plan.join("; ");
-        assert!(
-            plan.contains("COVERING INDEX due_by_registration"),
-            "{plan}"
-        );
-        assert!(!plan.contains("TEMP B-TREE"), "{plan}");
-    }
 }
