@@ -21,8 +21,8 @@ pub(crate) enum Selection {
     Plain,
     /// Those that talk to peers in other languages.
     Interop,
-    /// Those on `PostgreSQL`: the durable store's whole suite, the chaos, and what tests the
-    /// clusters themselves.
+    /// Those on `PostgreSQL`: the durable store's whole suite, the command line's, the chaos, and
+    /// what tests the clusters themselves.
     Postgres,
     /// Those that run long.
     Soak,
@@ -101,9 +101,10 @@ pub(crate) fn run_inside(
 fn arguments(runner: Runner, selection: Selection) -> Vec<&'static str> {
     const INTEROP: &str =
         "(package(rvc-examples) & binary(interop)) | (package(rvc-durable) & test(fastmcp::))";
-    // With a cluster beside them, the store's tests that are not ignored run on it.
+    // With a cluster beside them, the tests that run without one as well run on it.
     const POSTGRES: &str = "((package(rvc-durable) - test(fastmcp::)) \
-        | (package(rvc-cli) & test(chaos::)) | (package(rvc-test) & test(postgres::))) \
+        | (package(rvc-cli) & test(/^(chaos|durable|kill)::/)) \
+        | (package(rvc-test) & test(postgres::))) \
         - test(soak)";
     let (command, chosen): (&[&str], &[&str]) = match runner {
         Runner::Nextest => (

@@ -107,6 +107,12 @@ impl Cluster {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
+    /// The folder of the server's and the clients' programs.
+    #[must_use]
+    pub fn programs(&self) -> &Path {
+        &self.programs
+    }
+
     /// The folder of the cluster's files.
     #[must_use]
     pub fn data(&self) -> PathBuf {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -9,23 +10,51 @@ use tempfile::TempDir;
 use crate::robot::Robot;
 use crate::rvc::{Answer, command, run};
 
-/// A server, and a directory with a database.
+/// A server, and a database.
 pub(crate) struct World {
     pub(crate) robot: Robot,
-    directory: TempDir,
+    place: Place,
+}
+
+/// Where the database is.
+enum Place {
+    Folder(TempDir),
+    Cluster(String),
 }
 
 impl World {
+    /// On a file, or on `PostgreSQL` where the tests run beside a cluster.
     pub(crate) fn new() -> Self {
+        let place = match std::env::var("RVC_TEST_POSTGRES") {
+            Ok(folder) => Place::Cluster(created(&folder)),
+            Err(_) => Place::Folder(tempfile::tempdir().unwrap()),
+        };
         Self {
             robot: Robot::start(),
-            directory: tempfile::tempdir().unwrap(),
+            place,
+        }
+    }
+
+    /// On a file, whatever there is.
+    pub(crate) fn on_a_file() -> Self {
+        Self {
+            robot: Robot::start(),
+            place: Place::Folder(tempfile::tempdir().unwrap()),
         }
     }
 
     pub(crate) fn db(&self) -> String {
-        let path = self.directory.path().join("durable.db");
-        path.to_str().unwrap().to_owned()
+        match &self.place {
+            Place::Folder(folder) => {
+                let path = folder.path().join("durable.db");
+                path.to_str().unwrap().to_owned()
+            }
+            Place::Cluster(url) => url.clone(),
+        }
+    }
+
+    pub(crate) fn is_on_a_file(&self) -> bool {
+        matches!(self.place, Place::Folder(_))
     }
 
     /// A command on the database.
@@ -69,6 +98,19 @@ impl World {
     pub(crate) fn show(&self, action: &str) -> Value {
         self.json(&["action", "show", action]).remove(0)
     }
+}
+
+/// A new database of the cluster whose socket is in `folder`. It ends with the cluster.
+fn created(folder: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("cli_{}_{count}", std::process::id());
+    let created = Command::new("createdb")
+        .args(["-h", folder, "-U", "postgres", &name])
+        .status()
+        .unwrap();
+    assert!(created.success());
+    format!("postgres:///{name}?host={folder}&user=postgres")
 }
 
 /// Short leases, and polls without rests.
@@ -353,7 +395,7 @@ fn a_registration_that_is_disabled_stops_its_actions_and_removed_takes_no_more()
 
 #[test]
 fn what_is_not_there_is_exit_code_1_and_what_cannot_be_done_2() {
-    let world = World::new();
+    let world = World::on_a_file();
     let missing = world.rvc(&["action", "list"]);
     assert_eq!(missing.code, 2);
     assert!(
@@ -414,7 +456,7 @@ fn credentials_in_a_url_are_refused_and_not_repeated() {
 
 #[test]
 fn a_file_that_is_no_database_is_a_clear_error_and_stays_as_it_is() {
-    let world = World::new();
+    let world = World::on_a_file();
     std::fs::write(world.db(), "these are my notes\n".repeat(100)).unwrap();
 
     for arguments in [&["action", "list"][..], &["supervise", "--until-idle"]] {
