@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use crate::outcome::Outcome;
 use crate::workspace::Workspace;
-use crate::{builds, demo, deny, deploy, features, interop, no_std};
+use crate::{builds, demo, deny, deploy, features, interop, no_std, postgres};
 
 /// One stage of the gate.
 pub(crate) struct Stage {
@@ -58,6 +58,12 @@ pub(crate) const STAGES: &[Stage] = &[
         checks: "unit and integration tests",
         advice: "run one test with `cargo nextest run -p <crate> <name>`; a test that fails now and then is a bug",
         run: builds::test,
+    },
+    Stage {
+        name: "postgres",
+        checks: "rvc-durable on PostgreSQL, and two minutes of chaos",
+        advice: "run one test with `cargo run -p rvc-test --bin with-postgres -- cargo nextest run …`; chaos prints its seed, RVC_CHAOS_SEED repeats it",
+        run: postgres::stage,
     },
     Stage {
         name: "doc-test",

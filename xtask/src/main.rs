@@ -5,7 +5,7 @@
 //! coverage ► cargo-tarpaulin, fails under 80 %
 //! hooks ───► .git/hooks/pre-commit, which runs the quick stages
 //! bench ───► rvc-bench in release
-//! soak ────► the long tests, again and again
+//! soak ────► an hour of chaos, then the long tests, again and again
 //! ```
 //!
 //! `cargo xtask ci` is the release gate, and it is all that CI runs. The stages
@@ -28,6 +28,7 @@ mod metadata;
 mod msrv;
 mod no_std;
 mod outcome;
+mod postgres;
 mod report;
 mod runner;
 mod soak;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
@@ -20,8 +21,24 @@ pub(crate) enum Selection {
     Plain,
     /// Those that talk to peers in other languages.
     Interop,
+    /// Those on `PostgreSQL`: the durable store's whole suite, the command line's, the chaos, and
+    /// what tests the clusters themselves.
+    Postgres,
     /// Those that run long.
     Soak,
+    /// The chaos, for as long as it is told to.
+    Chaos,
+}
+
+impl Selection {
+    #[cfg(test)]
+    const ALL: [Self; 5] = [
+        Self::Plain,
+        Self::Interop,
+        Self::Postgres,
+        Self::Soak,
+        Self::Chaos,
+    ];
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +59,19 @@ pub(crate) fn run(
     selection: Selection,
     variables: &[(&str, &OsStr)],
 ) -> anyhow::Result<Outcome> {
+    run_inside(workspace, None, selection, variables)
+}
+
+/// The same, started by another program, which is given the command as its arguments.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_inside(
+    workspace: &Workspace,
+    outer: Option<&Path>,
+    selection: Selection,
+    variables: &[(&str, &OsStr)],
+) -> anyhow::Result<Outcome> {
     let runner = match NEXTEST.ensure(workspace) {
         Ok(()) => Runner::Nextest,
         Err(error) => {
@@ -49,9 +79,12 @@ pub(crate) fn run(
             Runner::CargoTest
         }
     };
-    let command = workspace
-        .cargo(arguments(runner, selection))
-        .envs(variables.iter().copied());
+    let arguments = arguments(runner, selection);
+    let command = match outer {
+        None => workspace.cargo(arguments),
+        Some(outer) => workspace.program(outer, [&["cargo"], &arguments[..]].concat()),
+    };
+    let command = command.envs(variables.iter().copied());
     match runner {
         Runner::CargoTest => {
             command.run()?;
@@ -68,13 +101,20 @@ pub(crate) fn run(
 fn arguments(runner: Runner, selection: Selection) -> Vec<&'static str> {
     const INTEROP: &str =
         "(package(rvc-examples) & binary(interop)) | (package(rvc-durable) & test(fastmcp::))";
+    // With a cluster beside them, the tests that run without one as well run on it.
+    const POSTGRES: &str = "((package(rvc-durable) - test(fastmcp::)) \
+        | (package(rvc-cli) & test(/^(chaos|durable|kill)::/)) \
+        | (package(rvc-test) & test(postgres::))) \
+        - test(soak)";
     let (command, chosen): (&[&str], &[&str]) = match runner {
         Runner::Nextest => (
             &["nextest", "run", "--no-fail-fast"],
             match selection {
                 Selection::Plain => &[],
                 Selection::Interop => &["--run-ignored=only", "-E", INTEROP],
-                Selection::Soak => &["--run-ignored=only", "-E", "test(soak)"],
+                Selection::Postgres => &["--run-ignored=all", "-E", POSTGRES],
+                Selection::Soak => &["--run-ignored=only", "-E", "test(soak) - test(soak_chaos)"],
+                Selection::Chaos => &["--run-ignored=only", "-E", "test(soak_chaos)"],
             },
         ),
         Runner::CargoTest => (
@@ -87,8 +127,26 @@ fn arguments(runner: Runner, selection: Selection) -> Vec<&'static str> {
                     "--",
                     "--ignored",
                     "--skip=soak",
+                    "--skip=postgres",
+                    "--skip=chaos",
                 ],
-                Selection::Soak => &["--all-targets", "soak", "--", "--ignored"],
+                // Not by crate, so others' tests run again.
+                Selection::Postgres => &[
+                    "--lib",
+                    "--test=it",
+                    "--",
+                    "--include-ignored",
+                    "--skip=soak",
+                    "--skip=fastmcp",
+                ],
+                Selection::Soak => &[
+                    "--all-targets",
+                    "soak",
+                    "--",
+                    "--ignored",
+                    "--skip=soak_chaos",
+                ],
+                Selection::Chaos => &["--test=it", "soak_chaos", "--", "--ignored"],
             },
         ),
     };
@@ -132,7 +190,7 @@ mod tests {
     #[test]
     fn every_selection_shares_one_build() {
         for runner in [Runner::Nextest, Runner::CargoTest] {
-            for selection in [Selection::Plain, Selection::Interop, Selection::Soak] {
+            for selection in Selection::ALL {
                 let line = arguments(runner, selection).join(" ");
 
                 assert!(line.contains(" --workspace --all-features"), "{line}");

@@ -1,10 +1,12 @@
-//! Runs the soak tests again and again.
+//! Runs the chaos for long, then the soak tests again and again.
 
+use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
 use crate::outcome::Outcome;
+use crate::postgres;
 use crate::runner::{self, Selection};
 use crate::workspace::Workspace;
 
@@ -17,13 +19,19 @@ pub(crate) struct Args {
     /// For how long instead; the round that is under way then is finished.
     #[arg(long)]
     minutes: Option<u64>,
+    /// For how many minutes chaos reigns before; 0 leaves it out.
+    #[arg(long, default_value_t = 60)]
+    chaos: u64,
 }
 
 /// Runs the ignored tests that have `soak` in their names.
 ///
 /// # Errors
-/// On the first round in which a test fails.
+/// On the first round in which a test fails, and where the chaos finds no `PostgreSQL`.
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<()> {
+    if args.chaos > 0 {
+        chaos(workspace, args.chaos)?;
+    }
     let start = Instant::now();
     let mut round = 0;
     while wants_another(args, round, start.elapsed()) {
@@ -36,6 +44,19 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<()> {
     }
     eprintln!("soak: {round} rounds in {} s", start.elapsed().as_secs());
     Ok(())
+}
+
+fn chaos(workspace: &Workspace, minutes: u64) -> anyhow::Result<()> {
+    if let Some(reason) = postgres::missing(workspace) {
+        bail!("{reason}; or leave the chaos out with --chaos 0");
+    }
+    eprintln!("\n── soak: chaos for {minutes} minutes");
+    let seconds = (minutes * 60).to_string();
+    let variables = [("RVC_CHAOS_SECONDS", OsStr::new(&seconds))];
+    match runner::run(workspace, Selection::Chaos, &variables)? {
+        Outcome::Failed { error, .. } => bail!("chaos: {error}"),
+        _ => Ok(()),
+    }
 }
 
 fn wants_another(args: &Args, done: u32, elapsed: Duration) -> bool {
@@ -56,6 +77,7 @@ mod tests {
         let args = Args {
             times: 2,
             minutes: None,
+            chaos: 0,
         };
 
         assert!(wants_another(&args, 1, Duration::from_secs(86_400)));
@@ -67,6 +89,7 @@ mod tests {
         let args = Args {
             times: 1,
             minutes: Some(1),
+            chaos: 0,
         };
 
         assert!(wants_another(&args, 9, Duration::from_secs(59)));

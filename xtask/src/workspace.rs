@@ -55,6 +55,15 @@ impl Workspace {
         cargo(&self.sh, args)
     }
 
+    /// Another program that runs cargo in turn.
+    pub(crate) fn program<I>(&self, program: &Path, args: I) -> Cmd<'_>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<OsStr>,
+    {
+        as_from_a_terminal(cmd!(self.sh, "{program}").args(args))
+    }
+
     /// What cargo knows of every package, of the locked dependencies too.
     pub(crate) fn metadata(&self) -> anyhow::Result<Metadata> {
         let json = self
@@ -92,17 +101,21 @@ impl Workspace {
     }
 }
 
-/// Under `cargo run` the variables of the package that runs (xtask) are set.
-/// Build scripts that watch such variables would then run again, and all that
-/// depends on them would be built again, on each turn from terminal to xtask.
 fn cargo<I>(sh: &Shell, args: I) -> Cmd<'_>
 where
     I: IntoIterator,
     I::Item: AsRef<OsStr>,
 {
+    as_from_a_terminal(cmd!(sh, "cargo").args(args))
+}
+
+/// Under `cargo run` the variables of the package that runs (xtask) are set.
+/// Build scripts that watch such variables would then run again, and all that
+/// depends on them would be built again, on each turn from terminal to xtask.
+fn as_from_a_terminal(command: Cmd<'_>) -> Cmd<'_> {
     let of_package = env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();
         name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
     });
-    of_package.fold(cmd!(sh, "cargo").args(args), Cmd::env_remove)
+    of_package.fold(command, Cmd::env_remove)
 }

@@ -3,6 +3,8 @@
 mod endpoint;
 mod logs;
 pub mod postgres;
+mod proxy;
 
 pub use crate::endpoint::{Received, Reply, ScriptedEndpoint};
 pub use crate::logs::{LogLine, Logs};
+pub use crate::proxy::{FaultProxy, Target};

@@ -107,6 +107,12 @@ impl Cluster {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
+    /// The folder of the server's and the clients' programs.
+    #[must_use]
+    pub fn programs(&self) -> &Path {
+        &self.programs
+    }
+
     /// The folder of the cluster's files.
     #[must_use]
     pub fn data(&self) -> PathBuf {
@@ -144,7 +150,19 @@ impl Cluster {
     pub fn create_database(&self, name: &str) -> io::Result<()> {
         let folder = self.socket_folder().display().to_string();
         let arguments = ["-h", &folder, "-U", "postgres", name].map(OsStr::new);
-        self.run("createdb", arguments)
+        self.run("createdb", arguments).map(drop)
+    }
+
+    /// Runs SQL with `psql`, and returns what it prints: a line for each row, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// SQL that fails, or a server that is away.
+    pub fn query(&self, database: &str, sql: &str) -> io::Result<String> {
+        let folder = self.socket_folder().display().to_string();
+        let fixed = ["-h", &folder, "-U", "postgres", "-d", database].map(OsStr::new);
+        let quiet = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql].map(OsStr::new);
+        self.run("psql", fixed.into_iter().chain(quiet))
     }
 
     fn control(&self, action: &[&str]) -> io::Result<()> {
@@ -158,13 +176,14 @@ impl Cluster {
                 .chain(fixed)
                 .chain([data.as_os_str()]),
         )
+        .map(drop)
     }
 
     fn run<'a>(
         &self,
         program: &str,
         arguments: impl IntoIterator<Item = &'a OsStr>,
-    ) -> io::Result<()> {
+    ) -> io::Result<String> {
         use std::os::unix::process::CommandExt;
 
         let mut command = Command::new(self.programs.join(program));
@@ -181,12 +200,12 @@ impl Cluster {
             .stdout(words.try_clone()?)
             .stderr(words.try_clone()?);
         let status = command.status()?;
-        if status.success() {
-            return Ok(());
-        }
         let mut said = String::new();
         io::Seek::rewind(&mut &words)?;
         io::Read::read_to_string(&mut &words, &mut said)?;
+        if status.success() {
+            return Ok(said);
+        }
         Err(io::Error::other(format!("{program}: {status}\n{said}")))
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -10,31 +11,51 @@ use tempfile::TempDir;
 use crate::robot::Robot;
 use crate::rvc::{Answer, command, run};
 
-/// A server, and a directory with a database.
+/// A server, and a database.
 pub(crate) struct World {
     pub(crate) robot: Robot,
     directory: TempDir,
+    /// The database of a cluster; without one it is a file.
+    cluster: Option<String>,
 }
 
 impl World {
+    /// On a file, or on `PostgreSQL` where the tests run beside a cluster.
     pub(crate) fn new() -> Self {
         Self::with(Robot::start())
     }
 
+    /// On a file, whatever there is.
+    pub(crate) fn on_a_file() -> Self {
+        Self {
+            cluster: None,
+            ..Self::new()
+        }
+    }
+
     fn with(robot: Robot) -> Self {
+        let folder = std::env::var("RVC_TEST_POSTGRES").ok();
         Self {
             robot,
             directory: tempfile::tempdir().unwrap(),
+            cluster: folder.map(|folder| created(&folder)),
         }
     }
 
     pub(crate) fn db(&self) -> String {
-        self.file("durable.db").to_str().unwrap().to_owned()
+        match &self.cluster {
+            None => self.file("durable.db").to_str().unwrap().to_owned(),
+            Some(url) => url.clone(),
+        }
     }
 
     /// A file that goes with the world.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    pub(crate) fn is_on_a_file(&self) -> bool {
+        self.cluster.is_none()
     }
 
     /// A command on the database.
@@ -78,6 +99,19 @@ impl World {
     pub(crate) fn show(&self, action: &str) -> Value {
         self.json(&["action", "show", action]).remove(0)
     }
+}
+
+/// A new database of the cluster whose socket is in `folder`. It ends with the cluster.
+fn created(folder: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("cli_{}_{count}", std::process::id());
+    let created = Command::new("createdb")
+        .args(["-h", folder, "-U", "postgres", &name])
+        .status()
+        .unwrap();
+    assert!(created.success());
+    format!("postgres:///{name}?host={folder}&user=postgres")
 }
 
 /// Short leases, and polls without rests.
@@ -385,7 +419,7 @@ fn a_registration_that_is_disabled_stops_its_actions_and_removed_takes_no_more()
 
 #[test]
 fn what_is_not_there_is_exit_code_1_and_what_cannot_be_done_2() {
-    let world = World::new();
+    let world = World::on_a_file();
     let missing = world.rvc(&["action", "list"]);
     assert_eq!(missing.code, 2);
     assert!(
@@ -446,7 +480,7 @@ fn credentials_in_a_url_are_refused_and_not_repeated() {
 
 #[test]
 fn a_file_that_is_no_database_is_a_clear_error_and_stays_as_it_is() {
-    let world = World::new();
+    let world = World::on_a_file();
     std::fs::write(world.db(), "these are my notes\n".repeat(100)).unwrap();
 
     for arguments in [&["action", "list"][..], &["supervise", "--until-idle"]] {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod chaos;
 mod demo;
 mod durable;
 mod event_check;

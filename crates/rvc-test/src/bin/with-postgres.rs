@@ -4,8 +4,8 @@
 //! cargo run -p rvc-test --bin with-postgres -- cargo nextest run …
 //! ```
 //!
-//! The command finds the cluster's socket folder in `RVC_TEST_POSTGRES`. Its exit code is
-//! passed on.
+//! The command finds the cluster's socket folder in `RVC_TEST_POSTGRES`, and its programs, such
+//! as `createdb`, on the path. Its exit code is passed on.
 
 use std::process::{Command, ExitCode};
 
@@ -24,8 +24,11 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::split_paths(&path).chain([cluster.programs().to_owned()]);
     let status = Command::new(program)
         .args(words)
+        .env("PATH", std::env::join_paths(path).unwrap_or_default())
         .env("RVC_TEST_POSTGRES", cluster.socket_folder())
         .status();
     match status {

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{Filter, SqliteStore};
+use rvc_durable::store::{Filter, PostgresStore, SqliteStore};
 use rvc_durable::{ActionView, Durable, StartPolicy, Submission, SupervisorOptions};
 use serde_json::{Value, json};
 
@@ -51,8 +51,7 @@ impl Harness {
     fn new(tool: &'static str, policy: StartPolicy) -> Self {
         let world = World::new();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let store = SqliteStore::open(world.db()).unwrap();
-        let host = Durable::new(store, HttpDialer::new().unwrap(), SupervisorOptions::new());
+        let host = runtime.block_on(host(&world));
         runtime
             .block_on(host.put_registration(registration(&world)))
             .unwrap();
@@ -142,5 +141,15 @@ impl Harness {
         views
             .map(|view| serde_json::to_value(view).unwrap())
             .collect()
+    }
+}
+
+async fn host(world: &World) -> Durable {
+    let (dialer, options) = (HttpDialer::new().unwrap(), SupervisorOptions::new());
+    if world.is_on_a_file() {
+        Durable::new(SqliteStore::open(world.db()).unwrap(), dialer, options)
+    } else {
+        let store = PostgresStore::open(&world.db()).await.unwrap();
+        Durable::new(store, dialer, options)
     }
 }
