@@ -21,9 +21,9 @@ use crate::usage::{cpu_time, resident_bytes};
 /// A step's bookkeeping beside the engine's own rate.
 ///
 /// Ours is what the supervisor does with the store for a poll that brings nothing new, without
-/// the poll: claims of 32 due rows (each row leased, read whole, with its registration and its
-/// run), what `plan` makes of the answer, and one fenced write for each row, at most 64 rows in
-/// hand, through the store's thread. So each step writes its row twice.
+/// the poll: claims of at most 32 due rows (each row leased, read whole, with its registration
+/// and its run), what `plan` makes of the answer, and one fenced write for each row, at most 64
+/// rows in hand, through the store's thread. So each step writes its row twice.
 ///
 /// The limit is the engine alone: a table with the same columns, its key and the index of due
 /// rows, but no trigger, no constraint and no other index; two prepared updates for each row,
@@ -165,7 +165,8 @@ pub(crate) fn idle_percent(runtime: &Runtime) -> anyhow::Result<f64> {
 
 fn due_rows() -> String {
     format!(
-        "{ROWS} due rows of {REGISTRATIONS} servers that answer at once, in the same process; {}",
+        "{ROWS} due rows of {REGISTRATIONS} servers that answer within 5 ms, in the same process; \
+         {}",
         placement::stated()
     )
 }

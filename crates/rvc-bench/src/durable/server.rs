@@ -1,5 +1,5 @@
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures_util::future::BoxFuture;
@@ -7,9 +7,9 @@ use rvc_durable::Registration;
 use rvc_durable::remote::{BoxTransport, DialError, Dialer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 
-/// A server in memory that answers every poll at once with `working`, and the way to it.
+/// A server in memory that answers every poll after a moment with `working`, and the way to it.
 #[derive(Clone)]
 pub(crate) struct Server {
     seen: Arc<Mutex<Seen>>,
@@ -58,13 +58,15 @@ impl Server {
     }
 
     async fn serve(self, stream: DuplexStream) -> anyhow::Result<()> {
-        let (read, mut write) = tokio::io::split(stream);
+        let (read, write) = tokio::io::split(stream);
+        let write = Arc::new(AsyncMutex::new(write));
         let mut lines = BufReader::new(read).lines();
         while let Some(line) = lines.next_line().await? {
             let request: Value = serde_json::from_str(&line)?;
             let Some(id) = request.get("id") else {
                 continue;
             };
+            let is_poll = request["method"] == "tasks/get";
             let result = match request["method"].as_str() {
                 Some("server/discover") => json!({
                     "resultType": "complete", "supportedVersions": ["2026-07-28"],
@@ -73,17 +75,24 @@ impl Server {
                     },
                     "ttlMs": 0, "cacheScope": "private",
                 }),
-                Some("tasks/get") => self.working(&request)?,
+                _ if is_poll => self.working(&request)?,
                 _ => json!({"resultType": "complete"}),
             };
             let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
-            // What was asked until here is in flight together.
-            tokio::task::yield_now().await;
-            write.write_all(format!("{answer}\n").as_bytes()).await?;
-            if request["method"] == "tasks/get" {
-                self.seen(|seen| seen.in_flight -= 1);
-                self.polled.notify_one();
-            }
+            let (server, write) = (self.clone(), write.clone());
+            tokio::spawn(async move {
+                if is_poll {
+                    // So that what is asked at once is seen at once.
+                    tokio::time::sleep(THINKING).await;
+                }
+                let mut write = write.lock().await;
+                // Whoever asked may be gone.
+                let _ = write.write_all(format!("{answer}\n").as_bytes()).await;
+                if is_poll {
+                    server.seen(|seen| seen.in_flight -= 1);
+                    server.polled.notify_one();
+                }
+            });
         }
         Ok(())
     }
@@ -111,3 +120,5 @@ impl Dialer for Server {
         Box::pin(std::future::ready(Ok(BoxTransport::lines(ours))))
     }
 }
+
+const THINKING: Duration = Duration::from_millis(5);

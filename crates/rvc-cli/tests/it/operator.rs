@@ -275,13 +275,23 @@ fn a_second_signal_ends_a_supervisor_at_once() {
     assert_eq!(world.robot.starts("a"), 1);
 }
 
+/// The bytes of a database with one action, when all of them are in the one file.
+fn database(world: &World) -> Vec<u8> {
+    world.start("a", "beep");
+    // Whoever closes it last moves everything there, in its own time.
+    drop(SqliteStore::open(world.db()).unwrap());
+    while world.file("durable.db-wal").exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::read(world.db()).unwrap()
+}
+
 #[test]
 fn a_database_of_a_newer_program_or_another_one_is_refused_and_stays_as_it_is() {
     // Where SQLite's header has the two, each with four bytes: user_version, application_id.
     for (at, said) in [(60, "use the newer program"), (68, "of another program")] {
         let world = World::new();
-        world.start("a", "beep");
-        let mut bytes = std::fs::read(world.db()).unwrap();
+        let mut bytes = database(&world);
         bytes[at..at + 4].copy_from_slice(&99_u32.to_be_bytes());
         std::fs::write(world.db(), &bytes).unwrap();
 
@@ -311,8 +321,7 @@ fn a_database_of_a_newer_program_or_another_one_is_refused_and_stays_as_it_is() 
 #[test]
 fn a_damaged_database_is_a_clear_error_and_nothing_is_sent() {
     let world = World::new();
-    world.start("a", "beep");
-    let mut bytes = std::fs::read(world.db()).unwrap();
+    let mut bytes = database(&world);
     // The schema is whole; the rows are not.
     let first = bytes.len() / 2;
     bytes[first..].fill(0xa5);

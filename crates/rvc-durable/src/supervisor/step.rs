@@ -395,9 +395,7 @@ impl Stepper {
         let after = plan::updated(row.clone(), answer, settings, hand.now(), jitter);
         let write = Write::new(hand.claim.clone(), row.phase, after);
         let write = if sent { write.answered(keys) } else { write };
-        let written = self
-            .commit(hand, &row, write, DurableStep::PollCommitted)
-            .await;
+        let written = self.commit(&row, write, DurableStep::PollCommitted).await;
         if matches!(written, Some(Written::Overtaken(_))) {
             self.release(hand).await;
         }
@@ -527,7 +525,7 @@ impl Stepper {
         step: DurableStep,
     ) -> Option<Written> {
         let write = Write::new(hand.claim.clone(), expect, after);
-        self.commit(hand, before, write, step).await
+        self.commit(before, write, step).await
     }
 
     /// Writes the end of a step. When the host cancelled meanwhile, that is all there is.
@@ -539,13 +537,7 @@ impl Stepper {
     }
 
     /// Writes, again and again within the lease; `None` when the store took nothing.
-    async fn commit(
-        &self,
-        hand: &Hand,
-        before: &Linkage,
-        write: Write,
-        step: DurableStep,
-    ) -> Option<Written> {
+    async fn commit(&self, before: &Linkage, write: Write, step: DurableStep) -> Option<Written> {
         let deadline = Instant::now() + self.options.lease;
         let written = loop {
             match self.store.write(write.clone()).await {

@@ -129,16 +129,21 @@ async fn a_handle_that_arrives_after_the_cancel_is_cancelled_after_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_around_an_answer_sends_it_again_and_loses_nothing() {
     for (step, updates) in [(DurableStep::InputSent, 2), (DurableStep::PollCommitted, 1)] {
-        let world = World::new(|call| match call.method.as_str() {
+        let mut answered = false;
+        let world = World::new(move |call| match call.method.as_str() {
             "tools/call" => Reply::handle("t-1"),
-            "tasks/get" if call.nth == 1 => Reply::state(
+            "tasks/get" if answered => Reply::completed("t-1", "there"),
+            "tasks/get" => Reply::state(
                 "t-1",
                 "input_required",
                 &json!({"inputRequests": {"which": {"method": "elicitation/create", "params":
-                    {"message": "which?", "requestedSchema": {"type": "object", "properties": {}}}}}}),
+                    {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}}),
             ),
-            "tasks/get" => Reply::completed("t-1", "there"),
-            _ => Reply::acknowledged(),
+            "tasks/update" => {
+                answered = true;
+                Reply::acknowledged()
+            }
+            _ => Reply::Silence,
         })
         .await;
         let asking = world.process();

@@ -187,22 +187,20 @@ impl<'a> Leasing<'a> {
     }
 
     fn surroundings(&mut self, row: &Linkage) -> Result<Surroundings, StoreError> {
-        let run = match self.runs.get(&row.run) {
-            Some(run) => *run,
-            None => {
-                let run = rows::run(self.db, &row.run)?;
-                self.runs.insert(row.run.clone(), run);
-                run
-            }
+        let run = if let Some(run) = self.runs.get(&row.run) {
+            *run
+        } else {
+            let run = rows::run(self.db, &row.run)?;
+            self.runs.insert(row.run.clone(), run);
+            run
         };
-        let registration = match self.registrations.get(&row.registration) {
-            Some(registration) => registration.clone(),
-            None => {
-                let registration = registrations::get(self.db, &row.registration)?;
-                self.registrations
-                    .insert(row.registration.clone(), registration.clone());
-                registration
-            }
+        let registration = if let Some(known) = self.registrations.get(&row.registration) {
+            known.clone()
+        } else {
+            let read = registrations::get(self.db, &row.registration)?;
+            self.registrations
+                .insert(row.registration.clone(), read.clone());
+            read
         };
         Ok(Surroundings {
             run,
