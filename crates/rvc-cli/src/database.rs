@@ -1,6 +1,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -9,7 +10,7 @@ use rvc_durable::remote::HttpDialer;
 use rvc_durable::store::{PostgresOptions, PostgresStore, SqliteOptions};
 use rvc_durable::{Durable, SupervisorOptions};
 
-use crate::tokens::Tokens;
+use crate::supervision::Supervision;
 
 /// The database that actions and registrations are kept in.
 #[derive(Args)]
@@ -47,17 +48,27 @@ enum Place {
 
 impl Database {
     /// Opens the database, and creates it where there is none.
-    pub(crate) async fn open(&self, options: SupervisorOptions) -> anyhow::Result<Durable> {
-        self.open_with(options, Tokens::default()).await
+    pub(crate) async fn open(&self) -> anyhow::Result<Durable> {
+        self.open_with(SupervisorOptions::new(), HttpDialer::new()?, PATIENCE)
+            .await
     }
 
-    /// The same for whoever speaks to servers, with their tokens.
-    pub(crate) async fn open_with(
+    /// The same for whoever supervises.
+    pub(crate) async fn open_for(&self, supervision: &Supervision) -> anyhow::Result<Durable> {
+        let tokens = Arc::new(supervision.tokens());
+        let dialer = HttpDialer::builder().tokens(tokens).build()?;
+        // A database that is away for longer than this costs a step no lease.
+        let patience = PATIENCE.min(supervision.lease() / 4);
+        self.open_with(supervision.options()?, dialer, patience)
+            .await
+    }
+
+    async fn open_with(
         &self,
         options: SupervisorOptions,
-        tokens: Tokens,
+        dialer: HttpDialer,
+        patience: Duration,
     ) -> anyhow::Result<Durable> {
-        let dialer = HttpDialer::builder().tokens(Arc::new(tokens)).build()?;
         match &self.place {
             Place::File(file) => {
                 let store = SqliteOptions::file(file);
@@ -69,7 +80,8 @@ impl Database {
                 Ok(Durable::new(store, dialer, options))
             }
             Place::Server(url) => {
-                let store = self.connect(PostgresOptions::url(url)?).await?;
+                let server = PostgresOptions::url(url)?.patience(patience);
+                let store = self.connect(server).await?;
                 Ok(Durable::new(store, dialer, options))
             }
         }
@@ -77,16 +89,19 @@ impl Database {
 
     /// Opens a database that is there: to look into a new one is a slip of the finger.
     pub(crate) async fn open_existing(&self) -> anyhow::Result<Durable> {
-        let options = SupervisorOptions::new();
         match &self.place {
             Place::File(file) => {
                 ensure!(file.exists(), "there is no database {}", file.display());
-                self.open(options).await
+                self.open().await
             }
             Place::Server(url) => {
                 let existing = PostgresOptions::url(url)?.existing();
                 let store = self.connect(existing).await?;
-                Ok(Durable::new(store, HttpDialer::new()?, options))
+                Ok(Durable::new(
+                    store,
+                    HttpDialer::new()?,
+                    SupervisorOptions::new(),
+                ))
             }
         }
     }
@@ -103,6 +118,9 @@ impl Database {
         options.open().await.context("cannot use the database")
     }
 }
+
+/// How long an operation waits for a database that is away.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 fn place(text: OsString) -> Place {
     let is_url = |text: &&str| text.starts_with("postgres://") || text.starts_with("postgresql://");

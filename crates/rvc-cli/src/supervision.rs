@@ -45,6 +45,10 @@ impl Supervision {
         self.tokens.clone()
     }
 
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
     pub(crate) fn options(&self) -> anyhow::Result<SupervisorOptions> {
         ensure!(
             self.min_poll <= self.max_poll,

@@ -9,7 +9,7 @@
 //! lease is over.
 
 mod checkpoint;
-mod lease;
+mod hand;
 mod options;
 mod signals;
 mod step;

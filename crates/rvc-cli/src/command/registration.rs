@@ -2,9 +2,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use rvc_durable::{
-    Durable, Endpoint, OwnerId, Registration, RegistrationId, SupervisorOptions, TransportKind,
-};
+use rvc_durable::{Durable, Endpoint, OwnerId, Registration, RegistrationId, TransportKind};
 
 use crate::database::Database;
 use crate::output::{self, printable};
@@ -71,7 +69,7 @@ pub(crate) struct Add {
 impl Add {
     async fn run(self) -> anyhow::Result<ExitCode> {
         let endpoint: Endpoint = self.url.parse().context("--url is refused")?;
-        let durable = self.database.open(SupervisorOptions::new()).await?;
+        let durable = self.database.open().await?;
         let known = find(&durable, &self.name).await?;
         let registration = Registration {
             id: self.name,

@@ -45,11 +45,7 @@ impl Supervise {
 
     async fn supervise(self) -> anyhow::Result<()> {
         let stopped = stop::requested()?;
-        let options = self.supervision.options()?;
-        let durable = self
-            .database
-            .open_with(options, self.supervision.tokens())
-            .await?;
+        let durable = self.database.open_for(&self.supervision).await?;
         let mut chronicle = Chronicle {
             updates: durable.updates(),
             phases: HashMap::new(),

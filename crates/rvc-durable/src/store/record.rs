@@ -6,7 +6,7 @@ use std::time::Duration;
 use rvc_wire::Map;
 use serde_json::Value as Json;
 
-use super::StoreError;
+use super::{StoreError, Write};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{CleanUp, HostKind, Linkage, RemoteTask, Trouble};
@@ -306,6 +306,13 @@ pub(super) fn answers(
         answers.insert(key, json::<Json>(&answer)?);
     }
     Ok(answers)
+}
+
+/// A write that fits no row which its claim could have led to.
+pub(super) fn unexpected(found: Phase, write: &Write) -> StoreError {
+    StoreError::Constraint {
+        detail: format!("the row is {found} and not {}", write.expect),
+    }
 }
 
 fn corrupt(error: &dyn std::fmt::Display) -> StoreError {

@@ -4,7 +4,7 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::holding;
+use super::hand::Hand;
 use super::{DurableStep, Signals, SupervisorOptions, Update};
 use crate::error_code::ErrorCode;
 use crate::host::{Delivery, ForeignHost, HostError};
@@ -19,7 +19,7 @@ use crate::plan::{
 use crate::policy::StartPolicy;
 use crate::registration::{Access, Registration};
 use crate::remote::{Connection, Remotes, StartCall};
-use crate::store::{Claim, Claimed, SharedStore, Surroundings, Write, Written};
+use crate::store::{Claimed, SharedStore, Surroundings, Write, Written};
 
 /// Does one step with a claimed row.
 pub(super) struct Stepper {
@@ -29,21 +29,6 @@ pub(super) struct Stepper {
     options: SupervisorOptions,
     /// Fires when a step must wait for nobody any more.
     give_up: CancellationToken,
-}
-
-/// The step in hand: the claim, and the store's clock as it has moved since.
-struct Hand {
-    claim: Claim,
-    claimed_at: Moment,
-    since: Instant,
-    /// Fires when the host cancelled during the step.
-    cancelled: CancellationToken,
-}
-
-impl Hand {
-    fn now(&self) -> Moment {
-        self.claimed_at.after(self.since.elapsed())
-    }
 }
 
 impl Stepper {
@@ -64,12 +49,7 @@ impl Stepper {
     }
 
     pub(super) async fn run(&self, claimed: Claimed, now: Moment) {
-        let hand = Hand {
-            claim: claimed.claim,
-            claimed_at: now,
-            since: Instant::now(),
-            cancelled: CancellationToken::new(),
-        };
+        let hand = Hand::new(claimed.claim, now, self.options.lease);
         let row = claimed.row;
         self.reached(DurableStep::Claimed, &row);
         if claimed.recovered {
@@ -164,17 +144,23 @@ impl Stepper {
         // The winner of this write sends; everybody else has sent nothing.
         let sending = plan::begun(row.clone(), hand.now());
         let begin = Write::new(hand.claim.clone(), row.phase, sending.clone()).keep_lease();
-        match self.store.write(begin).await {
-            Ok(Written::Applied) => {}
-            Ok(_) => return self.release(hand).await,
-            Err(error) => {
-                // Not given back: its lease keeps it from being tried again at once.
-                tracing::error!(%error, "a start could not be recorded, so it is not sent");
-                return;
-            }
+        match self
+            .commit(&row, begin, DurableStep::SendingCommitted)
+            .await
+        {
+            Some(Written::Applied) => {}
+            Some(_) => return self.release(hand).await,
+            None => return,
         }
-        self.signals.changed(&row, &sending);
-        self.reached(DurableStep::SendingCommitted, &sending);
+        if !hand.is_held(self.store.as_ref()).await {
+            // Whoever has the row now takes the start for sent.
+            event!(
+                warn,
+                "a start is not sent, since its lease ran out",
+                &sending
+            );
+            return;
+        }
 
         let sent_at = Instant::now();
         let answer = self.send(hand, &connection, &sending).await;
@@ -497,17 +483,9 @@ impl Stepper {
 
     /// Does `work` under the lease; `None` when it was given up.
     async fn hold<T>(&self, hand: &Hand, work: impl Future<Output = T> + Send) -> Option<T> {
-        let lease = self.options.lease;
         // A remote call's future is large, and each step has only one.
         let work = Box::pin(self.give_up.run_until_cancelled(work));
-        holding(
-            self.store.as_ref(),
-            &hand.claim,
-            lease,
-            &hand.cancelled,
-            work,
-        )
-        .await
+        hand.while_held(self.store.as_ref(), work).await
     }
 
     async fn defer(&self, hand: &Hand, row: Linkage, reason: String) {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rvc_durable::plan::RunState;
@@ -205,6 +206,36 @@ async fn a_cancel_between_the_outcome_and_its_delivery_suppresses_it() {
     let row = world.row("a").await;
     assert_eq!(row.phase, Phase::Cancelled);
     assert_eq!(row.outcome.unwrap().result, None);
+    assert_eq!(host.0.lock().unwrap().deliveries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suppressed_outcome_leaves_the_remote_task_to_be_cancelled() {
+    let world = World::new(|call| match call.method.as_str() {
+        "tools/call" => Reply::handle("t-1"),
+        "tasks/get" => Reply::state("t-1", "working", &json!({})),
+        _ => Reply::acknowledged(),
+    })
+    .await;
+    let host = Host::default();
+    let crash = Arc::new(CrashAt::new(DurableStep::OutcomeCommitted));
+    let first = world.process_with(options(&host).checkpoint(crash.clone()));
+    let patience = Duration::from_secs(5);
+    first
+        .submit(submission("a").execution_deadline(patience))
+        .await
+        .unwrap();
+    crash.wait().await;
+    drop(first);
+    assert_eq!(world.row("a").await.phase, Phase::Accepted);
+    host.0.lock().unwrap().cancelled = true;
+
+    let second = world.process_with(options(&host));
+    second.idle().await.unwrap();
+
+    let row = world.row("a").await;
+    assert_eq!(row.phase, Phase::Cancelled);
+    assert!(row.clean_up.acknowledged_at.is_some(), "{:?}", row.clean_up);
     assert_eq!(host.0.lock().unwrap().deliveries, 0);
 }
 

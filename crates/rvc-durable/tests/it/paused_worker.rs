@@ -41,8 +41,9 @@ fn a_worker_paused_past_its_lease_changes_nothing() {
     for (step, phase, starts, cancels) in [
         (DurableStep::Claimed, Phase::Completed, 1, 0),
         (DurableStep::Connected, Phase::Completed, 1, 0),
-        // It had the right to send, and nobody else did. Its handle comes too late.
-        (DurableStep::SendingCommitted, Phase::Unknown, 1, 1),
+        // It had the right to send, but its start is taken for sent: it stays unsent.
+        (DurableStep::SendingCommitted, Phase::Unknown, 0, 0),
+        // Its handle comes too late.
         (DurableStep::StartAnswered, Phase::Unknown, 1, 1),
         (DurableStep::PollAnswered, Phase::Completed, 1, 0),
     ] {

@@ -114,11 +114,7 @@ impl Start {
         let arguments = self.arguments.read()?;
         let url = self.server.url.as_deref().map(str::parse::<Endpoint>);
         let endpoint = url.transpose().context("--url is refused")?;
-        let options = self.supervision.options()?;
-        let durable = self
-            .database
-            .open_with(options, self.supervision.tokens())
-            .await?;
+        let durable = self.database.open_for(&self.supervision).await?;
         let new = || Uuid::new_v4().to_string().parse();
         let action = match self.action_id {
             Some(action) => action,

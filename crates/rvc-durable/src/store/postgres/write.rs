@@ -67,8 +67,17 @@ fn decide<'a>(
         if !standing.held {
             return Ok(Written::Stale);
         }
-        if current.phase != write.expect || run_cancelled {
-            return overtaken(session, standing.now, current).await;
+        if run_cancelled {
+            ledger::settle(session, standing.now, current).await?;
+            let settled = rows::row(session, action).await?;
+            return Ok(settled.map_or(Written::Stale, |row| Written::Overtaken(Box::new(row))));
+        }
+        if current.phase != write.expect {
+            // The phase of a row changes under a claim by the host's cancel alone.
+            if current.outcome.is_some() {
+                return Ok(Written::Overtaken(Box::new(current)));
+            }
+            return Err(record::unexpected(current.phase, write).into());
         }
         if let (Some(outcome), Some(finished_at)) = (&write.row.outcome, write.row.finished_at)
             && ends(write)
@@ -153,20 +162,6 @@ async fn cancelled_by_run(session: &Session<'_>, write: &Write) -> Result<bool, 
         .row(sql, &[Value::text(row.action.as_str())])
         .await?;
     Ok(found.is_some())
-}
-
-async fn overtaken(
-    session: &Session<'_>,
-    now: Moment,
-    current: Linkage,
-) -> Result<Written, Failure> {
-    if current.outcome.is_some() {
-        return Ok(Written::Overtaken(Box::new(current)));
-    }
-    let action = current.action.clone();
-    ledger::settle(session, now, current).await?;
-    let current = rows::row(session, &action).await?;
-    Ok(current.map_or(Written::Stale, |row| Written::Overtaken(Box::new(row))))
 }
 
 /// The outcome and, in the ledger, the action's state: one transaction.

@@ -16,21 +16,25 @@ pub(super) fn answer(
     let Some(row) = rows::row(db, action)? else {
         return Ok(AnswerOutcome::Unknown);
     };
-    let asked = |key: &String| row.input_requests.contains_key(key);
-    if answers.is_empty() || !answers.keys().all(asked) {
+    // A key is never reused, so it is answered once.
+    let mut answered = db.prepare_cached(
+        "SELECT 1 FROM mcp_input_answers WHERE action_id = ?1 AND input_key = ?2",
+    )?;
+    for key in answers.keys() {
+        if !row.input_requests.contains_key(key)
+            || answered.exists(params![action.as_str(), key])?
+        {
+            return Ok(AnswerOutcome::NotAsked);
+        }
+    }
+    if answers.is_empty() {
         return Ok(AnswerOutcome::NotAsked);
     }
     for (key, answer) in answers {
-        // A key is never reused, so it is answered once.
-        let stored = db
-            .prepare_cached(
-                "INSERT INTO mcp_input_answers (action_id, input_key, answer) \
-                 VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-            )?
-            .execute(params![action.as_str(), key, answer.to_string()])?;
-        if stored == 0 {
-            return Ok(AnswerOutcome::NotAsked);
-        }
+        db.prepare_cached(
+            "INSERT INTO mcp_input_answers (action_id, input_key, answer) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(params![action.as_str(), key, answer.to_string()])?;
     }
     wake(db, now, action)?;
     Ok(AnswerOutcome::Stored)

@@ -147,6 +147,7 @@ BEGIN SELECT RAISE(ABORT, 'a final phase is never left'); END;
 
 CREATE TRIGGER a_phase_with_an_outcome_has_one BEFORE UPDATE OF phase ON mcp_action_tasks
 WHEN NEW.phase IN ('accepted', 'completed', 'failed', 'cancelled', 'expired', 'unknown')
+    AND NEW.phase <> OLD.phase
     AND NOT EXISTS (
         SELECT 1 FROM mcp_action_outcomes AS o
         WHERE o.action_id = NEW.action_id AND (NEW.phase = 'accepted' OR o.phase = NEW.phase

@@ -19,8 +19,12 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
     else {
         return Ok(Written::Stale);
     };
-    if phase != write.expect.as_str() || cancelled_by_run(db, &write.row)? {
-        return overtaken(db, now, write);
+    if cancelled_by_run(db, &write.row)? {
+        super::ledger::cancel_action(db, now, &claim.action)?;
+        return overtaken(db, write);
+    }
+    if phase != write.expect.as_str() {
+        return overtaken(db, write);
     }
     // A link is never changed.
     if !is_linked && remote_is_taken(db, &write.row)? {
@@ -111,16 +115,13 @@ fn cancelled_by_run(db: &Connection, row: &Linkage) -> Result<bool, StoreError> 
     Ok(pending.unwrap_or(false))
 }
 
-fn overtaken(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
-    let action = &write.claim.action;
-    let current = rows::row(db, action)?.ok_or_else(|| StoreError::Engine {
-        detail: "a row vanished while it was written".to_owned(),
-    })?;
-    if current.outcome.is_none() {
-        super::ledger::cancel_action(db, now, action)?;
-        return overtaken(db, now, write);
+/// The phase of a row changes under a claim by the host's cancel alone.
+fn overtaken(db: &Connection, write: &Write) -> Result<Written, StoreError> {
+    match rows::row(db, &write.claim.action)? {
+        None => Ok(Written::Stale),
+        Some(row) if row.outcome.is_none() => Err(record::unexpected(row.phase, write)),
+        Some(row) => Ok(Written::Overtaken(Box::new(row))),
     }
-    Ok(Written::Overtaken(Box::new(current)))
 }
 
 fn remote_is_taken(db: &Connection, row: &Linkage) -> Result<bool, StoreError> {

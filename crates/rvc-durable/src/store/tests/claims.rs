@@ -155,6 +155,49 @@ async fn a_cancel_while_sending_keeps_the_lease_and_takes_the_late_handle() {
 }
 
 #[tokio::test]
+async fn a_write_that_fits_no_phase_is_refused_and_cancels_nothing() {
+    let (store, clock) = open();
+    submit(&store, "a", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let before = store.row("a".parse().unwrap()).await;
+
+    let sending = plan::begun(claimed.row, clock.now());
+    let write = Write::new(claimed.claim, Phase::Working, sending);
+
+    assert!(matches!(
+        store.write(write).await,
+        Err(StoreError::Constraint { .. })
+    ));
+    assert_eq!(store.row("a".parse().unwrap()).await, before);
+}
+
+#[tokio::test]
+async fn answers_that_are_refused_in_part_are_not_stored_at_all() {
+    let (store, clock) = open();
+    submit(&store, "a", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let mut asking = link(&store, claimed, "t-1", clock.now()).await;
+    clock.advance(Duration::from_mins(1));
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    asking.phase = Phase::InputRequired;
+    for key in ["first", "second"] {
+        asking.input_requests.insert(key.to_owned(), true.into());
+    }
+    let asked = Write::new(claimed.claim, Phase::Working, asking);
+    assert_eq!(store.write(asked).await, Ok(Written::Applied));
+    let answer = async |keys: &[&str]| {
+        let answers = keys.iter().map(|key| ((*key).to_owned(), true.into()));
+        store.answer("a".parse().unwrap(), answers.collect()).await
+    };
+    assert_eq!(answer(&["second"]).await, Ok(AnswerOutcome::Stored));
+
+    let refused = answer(&["first", "second"]).await;
+
+    assert_eq!(refused, Ok(AnswerOutcome::NotAsked));
+    assert_eq!(answer(&["first"]).await, Ok(AnswerOutcome::Stored));
+}
+
+#[tokio::test]
 async fn cancelling_a_run_cancels_its_pending_actions_and_refuses_new_ones() {
     let (store, _) = open();
     let run: RunId = "run".parse().unwrap();

@@ -1,0 +1,108 @@
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::moment::Moment;
+use crate::store::{Claim, Renewed, Store};
+
+/// The step in hand: the claim, its lease, and the store's clock as it has moved since.
+pub(super) struct Hand {
+    pub(super) claim: Claim,
+    claimed_at: Moment,
+    since: Instant,
+    lease: Duration,
+    /// When the lease was taken or prolonged last.
+    prolonged: Mutex<Instant>,
+    /// Fires when the host cancelled during the step.
+    pub(super) cancelled: CancellationToken,
+}
+
+impl Hand {
+    pub(super) fn new(claim: Claim, claimed_at: Moment, lease: Duration) -> Self {
+        let since = Instant::now();
+        Self {
+            claim,
+            claimed_at,
+            since,
+            lease,
+            prolonged: Mutex::new(since),
+            cancelled: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.claimed_at.after(self.since.elapsed())
+    }
+
+    /// Does `work` while prolonging the lease.
+    ///
+    /// A lease that is lost is not reported: what `work` brings is refused by the fence, and a
+    /// start that was sent cannot be unsent.
+    pub(super) async fn while_held<T>(
+        &self,
+        store: &dyn Store,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let prolong = async {
+            loop {
+                sleep_until(self.due()).await;
+                if !self.prolong(store).await {
+                    return;
+                }
+                if Instant::now() >= self.due() {
+                    sleep(self.lease / 12).await;
+                }
+            }
+        };
+        tokio::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = prolong => {}
+        }
+        work.await
+    }
+
+    /// Whether the row is still this step's. The lease is prolonged first where a third of it
+    /// has passed, as it has for a process that was stopped or starved.
+    pub(super) async fn is_held(&self, store: &dyn Store) -> bool {
+        Instant::now() < self.due()
+            || self.prolong(store).await && Instant::now() < self.prolonged() + self.lease
+    }
+
+    /// `false` when somebody else has the row.
+    async fn prolong(&self, store: &dyn Store) -> bool {
+        // It counts from here at the earliest.
+        let begun = Instant::now();
+        match store.renew(self.claim.clone(), self.lease).await {
+            Ok(Renewed::Lost) => {
+                tracing::warn!("the lease was lost while a step was under way");
+                return false;
+            }
+            Ok(renewed) => {
+                *self.lock() = begun;
+                if renewed == Renewed::Cancelled {
+                    self.cancelled.cancel();
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the lease could not be prolonged"),
+        }
+        true
+    }
+
+    fn due(&self) -> Instant {
+        self.prolonged() + self.lease / 3
+    }
+
+    fn prolonged(&self) -> Instant {
+        *self.lock()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Instant> {
+        self.prolonged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
