@@ -289,7 +289,7 @@ fn database(world: &World) -> Vec<u8> {
 #[test]
 fn a_database_of_a_newer_program_or_another_one_is_refused_and_stays_as_it_is() {
     // Where SQLite's header has the two, each with four bytes: user_version, application_id.
-    for (at, said) in [(60, "use the newer program"), (68, "of another program")] {
+    for (at, said) in [(60, "use the newer program"), (68, "to another program")] {
         let world = World::new();
         let mut bytes = database(&world);
         bytes[at..at + 4].copy_from_slice(&99_u32.to_be_bytes());
