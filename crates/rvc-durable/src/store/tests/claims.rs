@@ -177,7 +177,7 @@ async fn answers_that_are_refused_in_part_are_not_stored_at_all() {
     submit(&store, "a", "robot").await;
     let claimed = claim(&store, 1).await.pop().unwrap();
     let mut asking = link(&store, claimed, "t-1", clock.now()).await;
-    clock.advance(Duration::from_mins(1));
+    clock.advance(Duration::from_secs(60));
     let claimed = claim(&store, 1).await.pop().unwrap();
     asking.phase = Phase::InputRequired;
     for key in ["first", "second"] {
