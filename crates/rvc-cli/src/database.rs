@@ -57,8 +57,8 @@ impl Database {
     pub(crate) async fn open_for(&self, supervision: &Supervision) -> anyhow::Result<Durable> {
         let tokens = Arc::new(supervision.tokens());
         let dialer = HttpDialer::builder().tokens(tokens).build()?;
-        // A database that is away for longer than this costs a step no lease.
-        let patience = PATIENCE.min(supervision.lease() / 4);
+        // Where the database is away for longer than this, a step has lost its lease.
+        let patience = (supervision.lease() / 4).clamp(Duration::from_secs(1), PATIENCE);
         self.open_with(supervision.options()?, dialer, patience)
             .await
     }

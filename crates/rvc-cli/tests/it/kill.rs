@@ -11,7 +11,9 @@ mod stopped;
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 
-use rvc_durable::{OwnerId, Registration, TransportKind};
+use rvc_durable::remote::HttpDialer;
+use rvc_durable::store::{PostgresStore, SqliteStore};
+use rvc_durable::{Durable, OwnerId, Registration, SupervisorOptions, TransportKind};
 use serde_json::{Value, json};
 
 use crate::durable::{Supervisor, World};
@@ -47,6 +49,17 @@ impl Outcomes {
 }
 
 /// The world's server, as `robot`.
+/// Submits and asks on a world's database, and supervises nothing.
+async fn host(world: &World, options: SupervisorOptions) -> Durable {
+    let dialer = HttpDialer::new().unwrap();
+    if world.is_on_a_file() {
+        Durable::new(SqliteStore::open(world.db()).unwrap(), dialer, options)
+    } else {
+        let store = PostgresStore::open(&world.db()).await.unwrap();
+        Durable::new(store, dialer, options)
+    }
+}
+
 fn registration(world: &World) -> Registration {
     Registration {
         id: "robot".parse().unwrap(),

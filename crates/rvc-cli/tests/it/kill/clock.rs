@@ -2,24 +2,22 @@
 
 use std::time::SystemTime;
 
-use rvc_durable::Durable;
 use rvc_durable::SupervisorOptions;
-use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{Filter, SqliteStore};
+use rvc_durable::store::Filter;
 use rvc_durable::{Phase, Submission};
 use serde_json::json;
 
-use super::registration;
+use super::{host, registration};
 use crate::durable::{Supervisor, World};
 
 const ROWS: usize = 1000;
 
 #[test]
 fn a_clock_set_to_1970_between_restarts_lets_1000_open_actions_finish() {
-    let world = World::new();
+    // A server has a clock of its own.
+    let world = World::on_a_file();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let store = SqliteStore::open(world.db()).unwrap();
-    let host = Durable::new(store, HttpDialer::new().unwrap(), SupervisorOptions::new());
+    let host = runtime.block_on(host(&world, SupervisorOptions::new()));
     runtime.block_on(async {
         host.put_registration(registration(&world)).await.unwrap();
         for n in 0..ROWS {

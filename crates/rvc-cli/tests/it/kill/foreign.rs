@@ -6,11 +6,9 @@ use std::pin::Pin;
 use std::process::Command;
 
 use rvc_durable::plan::RunState;
-use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::SqliteStore;
 use rvc_durable::{
-    ActionId, ActionState, Delivery, Durable, ForeignHost, HostError, OwnerId, Registration,
-    RegistrationId, RunId, Submission, SupervisorOptions,
+    ActionId, ActionState, Delivery, ForeignHost, HostError, OwnerId, Registration, RegistrationId,
+    RunId, Submission, SupervisorOptions,
 };
 use serde_json::json;
 
@@ -50,9 +48,8 @@ impl ForeignHost for Submitting {
 
 fn submit(world: &World, action: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let store = SqliteStore::open(world.db()).unwrap();
     let options = SupervisorOptions::new().host(std::sync::Arc::new(Submitting));
-    let host = Durable::new(store, HttpDialer::new().unwrap(), options);
+    let host = runtime.block_on(super::host(world, options));
     let arguments = json!({"key": action, "polls": 2})
         .as_object()
         .unwrap()

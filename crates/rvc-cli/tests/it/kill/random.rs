@@ -3,12 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use rvc_durable::remote::HttpDialer;
-use rvc_durable::store::{Filter, PostgresStore, SqliteStore};
+use rvc_durable::store::Filter;
 use rvc_durable::{ActionView, Durable, StartPolicy, Submission, SupervisorOptions};
 use serde_json::{Value, json};
 
-use super::{Outcomes, registration};
+use super::{Outcomes, host, registration};
 use crate::durable::{Supervisor, World};
 
 #[test]
@@ -51,7 +50,7 @@ impl Harness {
     fn new(tool: &'static str, policy: StartPolicy) -> Self {
         let world = World::new();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let host = runtime.block_on(host(&world));
+        let host = runtime.block_on(host(&world, SupervisorOptions::new()));
         runtime
             .block_on(host.put_registration(registration(&world)))
             .unwrap();
@@ -141,15 +140,5 @@ impl Harness {
         views
             .map(|view| serde_json::to_value(view).unwrap())
             .collect()
-    }
-}
-
-async fn host(world: &World) -> Durable {
-    let (dialer, options) = (HttpDialer::new().unwrap(), SupervisorOptions::new());
-    if world.is_on_a_file() {
-        Durable::new(SqliteStore::open(world.db()).unwrap(), dialer, options)
-    } else {
-        let store = PostgresStore::open(&world.db()).await.unwrap();
-        Durable::new(store, dialer, options)
     }
 }

@@ -11,8 +11,9 @@ fn a_supervisor_that_was_stopped_past_its_lease_changes_nothing() {
     for (step, phase, starts) in [
         ("claimed", "completed", 1),
         ("connected", "completed", 1),
-        // It still sends, once, what only it may send; nobody takes the answer.
-        ("sending_committed", "unknown", 1),
+        // Its start is taken for sent, so it stays unsent.
+        ("sending_committed", "unknown", 0),
+        // Nobody takes the answer.
         ("start_answered", "unknown", 1),
         ("poll_answered", "completed", 1),
         ("outcome_committed", "completed", 1),

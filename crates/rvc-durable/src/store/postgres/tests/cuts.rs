@@ -50,7 +50,11 @@ async fn a_start_that_was_recorded_is_won_by_the_one_that_recorded_it_and_by_nob
     assert_eq!(it.store.write(write).await, Ok(Written::Applied), "again");
     let (other, _) = begin(&claimed);
     let lost = it.store.write(other).await;
-    assert!(matches!(lost, Ok(Written::Overtaken(_))), "{lost:?}");
+    assert!(
+        matches!(lost, Err(StoreError::Constraint { .. })),
+        "{lost:?}"
+    );
+    assert_eq!(row(&it.store, "a").await.outcome, None);
 }
 
 #[tokio::test]
