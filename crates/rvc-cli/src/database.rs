@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use rvc_durable::remote::HttpDialer;
@@ -44,6 +44,8 @@ pub(crate) struct Database {
 enum Place {
     File(PathBuf),
     Server(String),
+    /// Of a kind that is not known here. As a file it would be named, password and all.
+    Elsewhere,
 }
 
 impl Database {
@@ -84,6 +86,7 @@ impl Database {
                 let store = self.connect(server).await?;
                 Ok(Durable::new(store, dialer, options))
             }
+            Place::Elsewhere => Err(elsewhere()),
         }
     }
 
@@ -103,6 +106,7 @@ impl Database {
                     SupervisorOptions::new(),
                 ))
             }
+            Place::Elsewhere => Err(elsewhere()),
         }
     }
 
@@ -122,10 +126,17 @@ impl Database {
 /// How long an operation waits for a database that is away.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-fn place(text: OsString) -> Place {
-    let is_url = |text: &&str| text.starts_with("postgres://") || text.starts_with("postgresql://");
-    match text.to_str().filter(is_url) {
-        Some(url) => Place::Server(url.to_owned()),
-        None => Place::File(text.into()),
+/// A URL with another scheme is no file: as one it would be named, password and all.
+fn place(text: OsString) -> Result<Place, &'static str> {
+    match text
+        .to_str()
+        .map(str::trim)
+        .and_then(|it| it.split_once("://"))
+    {
+        None => Ok(Place::File(text.into())),
+        Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
+            "postgres" | "postgresql" => Ok(Place::Server(format!("postgres://{rest}"))),
+            _ => Err("a database is a file, or a URL that begins with postgres://"),
+        },
     }
 }

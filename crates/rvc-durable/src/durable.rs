@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rvc_wire::Map;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -20,7 +21,8 @@ use crate::store::{
 use crate::submission::Submission;
 use crate::supervisor::{Signals, Supervisor, SupervisorOptions, Update, told_elsewhere};
 
-/// Why a submission was refused. Nothing was stored, and nothing will be sent.
+/// Why a submission was refused. But for [`Store`](Self::Store), nothing was stored, and nothing
+/// will be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
@@ -42,16 +44,22 @@ pub enum SubmitError {
         /// The run.
         run: RunId,
     },
-    /// The store did not take it.
-    #[error("the action could not be stored")]
-    Store(#[from] StoreError),
+    /// The store did not answer that it took it. It may have, where the answer was lost: submit
+    /// the same action again to find out.
+    #[error("action {action} may not have been stored; submit it again to find out")]
+    Store {
+        /// The action.
+        action: ActionId,
+        /// What the store said.
+        source: StoreError,
+    },
 }
 
 impl SubmitError {
     /// Whether the same submission may succeed later, unaided.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Store(error) if error.is_retryable())
+        matches!(self, Self::Store { source, .. } if source.is_retryable())
     }
 }
 
@@ -89,6 +97,8 @@ struct Shared {
     options: SupervisorOptions,
     stop: CancellationToken,
     supervisor: Mutex<Option<JoinHandle<()>>>,
+    /// Fires when the supervisor has ended.
+    ended: CancellationToken,
 }
 
 impl Drop for Shared {
@@ -113,6 +123,7 @@ impl Durable {
                 options,
                 stop: CancellationToken::new(),
                 supervisor: Mutex::new(None),
+                ended: CancellationToken::new(),
             }),
         }
     }
@@ -139,7 +150,13 @@ impl Durable {
             self.shared.signals.clone(),
             self.shared.options.clone(),
         );
-        *running = Some(tokio::spawn(supervisor.run(self.shared.stop.clone())));
+        // However it ends, by a panic too, which was logged where it happened.
+        let ended = self.shared.ended.clone().drop_guard();
+        let stop = self.shared.stop.clone();
+        *running = Some(tokio::spawn(async move {
+            supervisor.run(stop).await;
+            drop(ended);
+        }));
     }
 
     /// Submits a tool call. It is durable when this returns, and will have one outcome.
@@ -157,12 +174,17 @@ impl Durable {
     /// A dropped submission may have been stored. Submit it again to find out.
     pub async fn submit(&self, submission: Submission) -> Result<Linkage, SubmitError> {
         let (action, run) = (submission.action.clone(), submission.run.clone());
-        let submitted = self.shared.store.submit(submission, self.host()).await?;
-        match submitted {
+        let store = &self.shared.store;
+        let failed = |source| SubmitError::Store {
+            action: action.clone(),
+            source,
+        };
+        let submitted = store.submit(submission, self.host()).await;
+        match submitted.map_err(failed)? {
             Submitted::New => {
                 self.shared.signals.wake();
-                let row = self.shared.store.row(action.clone()).await?;
-                row.ok_or(SubmitError::Store(StoreError::Closed))
+                let row = store.row(action.clone()).await.map_err(failed)?;
+                row.ok_or_else(|| failed(StoreError::Closed))
             }
             Submitted::Known(row) => Ok(*row),
             Submitted::Different => Err(SubmitError::Different { action }),
@@ -172,11 +194,11 @@ impl Durable {
     }
 
     /// Waits for the outcome of an action, whoever supervises it. Survives a restart: only the
-    /// action's id is needed.
+    /// action's id is needed. A store that is away is waited for.
     ///
     /// # Errors
     ///
-    /// An action that was never submitted, or a store that cannot be read.
+    /// An action that was never submitted, or a store that will never be read.
     ///
     /// # Cancel safety
     ///
@@ -186,7 +208,7 @@ impl Durable {
             // Subscribed before it reads: what changes in between is not missed.
             let mut updates = self.shared.signals.updates();
             let mut elsewhere = self.shared.store.news();
-            let row = self.shared.store.row(action.clone()).await?;
+            let row = self.patiently(|store| store.row(action.clone())).await?;
             let Some(row) = row else {
                 return Err(OutcomeError::Unknown {
                     action: action.clone(),
@@ -345,11 +367,12 @@ impl Durable {
         self.shared.store.census().await
     }
 
-    /// Waits until nothing is open and no clean-up is due, whoever supervises.
+    /// Waits until nothing is open and no clean-up is due, whoever supervises. A store that is
+    /// away is waited for.
     ///
     /// # Errors
     ///
-    /// A store that cannot be read.
+    /// A store that will never be read.
     ///
     /// # Cancel safety
     ///
@@ -357,7 +380,7 @@ impl Durable {
     pub async fn idle(&self) -> Result<(), StoreError> {
         loop {
             let mut updates = self.shared.signals.updates();
-            if self.shared.store.census().await?.open == 0 {
+            if self.patiently(Store::census).await?.open == 0 {
                 return Ok(());
             }
             let _ = tokio::time::timeout(self.shared.options.tick, updates.recv()).await;
@@ -448,18 +471,18 @@ impl Durable {
     ///
     /// # Cancel safety
     ///
-    /// A dropped close goes on in the background, but for the connections.
+    /// A dropped close goes on in the background, but for the connections. Another one waits for
+    /// the same end.
     pub async fn close(&self) {
         self.shared.stop.cancel();
-        let running = self
+        let is_running = self
             .shared
             .supervisor
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(running) = running {
-            // A panic in there was logged where it happened.
-            let _ = running.await;
+            .is_some();
+        if is_running {
+            self.shared.ended.cancelled().await;
         }
         // What is left of them is closed when it is dropped.
         let _ = tokio::time::timeout(CONNECTIONS_CLOSE, self.shared.remotes.close()).await;
@@ -469,6 +492,22 @@ impl Durable {
     #[must_use]
     pub fn tick(&self) -> Duration {
         self.shared.options.tick
+    }
+
+    /// Reads, again and again while the store is away.
+    async fn patiently<'a, T>(
+        &'a self,
+        read: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        loop {
+            match read(self.shared.store.as_ref()).await {
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(%error, "the store cannot be read, trying again");
+                    tokio::time::sleep(self.shared.options.tick).await;
+                }
+                read => return read,
+            }
+        }
     }
 
     fn host(&self) -> HostKind {

@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -85,7 +86,13 @@ impl Supervisor {
             let room = self.options.max_concurrent.saturating_sub(steps.len());
             if room > 0 {
                 let limit = u32::try_from(room.min(CLAIM_BATCH)).unwrap_or(u32::MAX);
-                match self.claim(limit).await {
+                let since = Instant::now();
+                let claimed = tokio::select! {
+                    claimed = self.claim(limit) => claimed,
+                    // Its rows cannot be given back; that costs others a lease.
+                    () = long_stopped(&stop) => break,
+                };
+                match claimed {
                     Ok(claims) if stop.is_cancelled() => {
                         self.give_back(claims).await;
                         break;
@@ -94,7 +101,7 @@ impl Supervisor {
                         failures = 0;
                         let full = claims.rows.len() == limit as usize;
                         wait = self.pause(&claims);
-                        self.begin(claims, &mut steps);
+                        self.begin(claims, since, &mut steps);
                         if full {
                             wait = Duration::ZERO;
                         }
@@ -108,7 +115,7 @@ impl Supervisor {
             }
             if Instant::now() >= next_census {
                 next_census = Instant::now() + self.options.census_interval;
-                self.census().await;
+                stop.run_until_cancelled(self.census()).await;
             }
             // With no room left, or nothing due, a finished step or a signal goes on.
             let idle = wait > Duration::ZERO || steps.len() >= self.options.max_concurrent;
@@ -195,7 +202,7 @@ impl Supervisor {
             .clamp(SHORTEST_PAUSE, self.options.tick)
     }
 
-    fn begin(&mut self, claims: Claims, steps: &mut JoinSet<()>) {
+    fn begin(&mut self, claims: Claims, since: Instant, steps: &mut JoinSet<()>) {
         for claimed in claims.rows {
             let registration = claimed.row.registration.clone();
             let stepper = self.stepper.clone();
@@ -207,7 +214,7 @@ impl Supervisor {
                 fence = %claimed.claim.fence,
             );
             let now = claims.now;
-            let step = async move { Box::pin(stepper.run(claimed, now)).await };
+            let step = async move { Box::pin(stepper.run(claimed, now, since)).await };
             let id = steps.spawn(step.instrument(span)).id();
             self.in_hand.insert(id, registration);
         }
@@ -227,8 +234,12 @@ impl Supervisor {
     }
 
     async fn give_back(&self, claims: Claims) {
-        for claimed in claims.rows {
-            self.release(claimed.claim).await;
+        let releases = claims.rows.into_iter().map(|it| self.release(it.claim));
+        if tokio::time::timeout(LAST_WORDS, join_all(releases))
+            .await
+            .is_err()
+        {
+            tracing::warn!("leases could not be given back; they run out by themselves");
         }
     }
 
@@ -244,6 +255,12 @@ impl Supervisor {
             Err(error) => tracing::warn!(%error, "rows cannot be counted"),
         }
     }
+}
+
+/// Waits until a stop that was asked for has waited as long as it may.
+async fn long_stopped(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(LAST_WORDS).await;
 }
 
 // A gauge is a float; the number of steps is small.

@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use rvc_durable::{ActionId, Durable, Phase, Update};
 use tokio::sync::broadcast::Receiver;
@@ -67,7 +68,10 @@ impl Supervise {
         };
         supervision::close(&durable).await?;
         ended?;
-        chronicle.rest(&durable).await
+        match tokio::time::timeout(LAST_LINES, chronicle.rest(&durable)).await {
+            Ok(printed) => printed,
+            Err(_) => bail!("the last changes could not be read; `rvc action list` has them"),
+        }
     }
 }
 
@@ -106,8 +110,16 @@ impl Chronicle {
         if printed == Some(&update.phase) && !update.phase.is_final() {
             return Ok(());
         }
-        let Some(row) = durable.action(&update.action).await? else {
-            return Ok(());
+        let row = loop {
+            match durable.action(&update.action).await {
+                Ok(Some(row)) => break row,
+                Ok(None) => return Ok(()),
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(%error, "a change is printed when the database is back");
+                    tokio::time::sleep(durable.tick()).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
         };
         // The row may be further than the news.
         let is_new = printed != Some(&row.phase);
@@ -122,3 +134,6 @@ impl Chronicle {
         Ok(())
     }
 }
+
+/// For what is left to print at the end, should the database be away just then.
+const LAST_LINES: Duration = Duration::from_secs(10);

@@ -73,12 +73,14 @@ impl StoreError {
     /// Whether the same operation may succeed later, unaided.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
+        // A login may be refused for the length of a failover.
         matches!(
             self,
             Self::Locked { .. }
                 | Self::Unreachable { .. }
                 | Self::Full { .. }
                 | Self::ReadOnly { .. }
+                | Self::Open { .. }
                 | Self::Engine { .. }
         )
     }

@@ -20,8 +20,9 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    pub(super) fn new(claim: Claim, claimed_at: Moment, lease: Duration) -> Self {
-        let since = Instant::now();
+    /// A step whose row was claimed at `claimed_at` by the store's clock, by a claim that was
+    /// made at `since`: what passed before its answer was read is gone from the lease.
+    pub(super) fn new(claim: Claim, claimed_at: Moment, since: Instant, lease: Duration) -> Self {
         Self {
             claim,
             claimed_at,

@@ -133,7 +133,7 @@ impl Start {
             (None, None) => unreachable!("clap requires one of them"),
         };
 
-        let mut submission = Submission::new(action, registration, self.tool)
+        let mut submission = Submission::new(action.clone(), registration, self.tool)
             .arguments(arguments)
             .policy(self.policy)
             // `rvc action answer` can answer.
@@ -150,14 +150,16 @@ impl Start {
 
         let row = match durable.submit(submission).await {
             Ok(row) => row,
-            Err(SubmitError::Store(error)) => return Err(error.into()),
+            Err(error @ SubmitError::Store { .. }) => {
+                let advice = format!("to find out, repeat it with --action-id {action}");
+                return Err(anyhow::Error::from(error).context(advice));
+            }
             Err(refusal) => {
                 eprintln!("refused: {}", printable(&refusal.to_string()));
                 return Ok(ExitCode::FAILURE);
             }
         };
         let form = Form::of_stdout(self.json);
-        let action = row.action.clone();
         Report::new(row).print(form)?;
         if !self.wait {
             return Ok(ExitCode::SUCCESS);

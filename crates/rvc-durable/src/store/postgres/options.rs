@@ -132,9 +132,13 @@ impl PostgresOptions {
     ///
     /// When the text is no PEM.
     pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, StoreError> {
+        let before = self.roots.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| refused(&error.to_string()))?;
             self.roots.push(certificate);
+        }
+        if self.roots.len() == before {
+            return Err(refused("there is no certificate in PEM form"));
         }
         Ok(self)
     }
@@ -155,9 +159,16 @@ impl PostgresOptions {
     /// Cancel safe: a migration is done or not done.
     pub async fn open(mut self) -> Result<PostgresStore, StoreError> {
         let patience = self.patience;
+        // Several hosts are tried in turn, within the time of one attempt.
+        let hosts = self.config.get_hosts().len() + 1;
+        let turn = patience / u32::try_from(hosts).unwrap_or(u32::MAX);
+        let turn = self
+            .config
+            .get_connect_timeout()
+            .map_or(turn, |it| turn.min(*it));
         // A peer that went without a word is noticed by the kernel as well.
         self.config
-            .connect_timeout(patience)
+            .connect_timeout(turn)
             .tcp_user_timeout(patience * 2)
             .keepalives_idle(Duration::from_secs(10))
             .keepalives_interval(Duration::from_secs(5))
