@@ -12,7 +12,7 @@ use rvc_durable::{Durable, SupervisorOptions};
 use tokio::runtime::Runtime;
 
 use self::fixture::Fixture;
-use self::server::Server;
+pub(crate) use self::server::Server;
 use crate::measure::{Measurement, paired, repeated};
 use crate::placement;
 use crate::probe::in_a_fresh_process;

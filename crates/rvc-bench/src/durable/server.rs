@@ -12,6 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 /// A server in memory that answers every poll after a moment with `working`, and the way to it.
 #[derive(Clone)]
 pub(crate) struct Server {
+    thinking: Duration,
     seen: Arc<Mutex<Seen>>,
     polled: Arc<Notify>,
 }
@@ -26,7 +27,13 @@ struct Seen {
 
 impl Server {
     pub(crate) fn new() -> Self {
+        Self::thinking(THINKING)
+    }
+
+    /// One that answers polls after `thinking`.
+    pub(crate) fn thinking(thinking: Duration) -> Self {
         Self {
+            thinking,
             seen: Arc::default(),
             polled: Arc::default(),
         }
@@ -83,7 +90,7 @@ impl Server {
             tokio::spawn(async move {
                 if is_poll {
                     // So that what is asked at once is seen at once.
-                    tokio::time::sleep(THINKING).await;
+                    tokio::time::sleep(server.thinking).await;
                 }
                 let mut write = write.lock().await;
                 // Whoever asked may be gone.

@@ -14,9 +14,8 @@ use crate::store::{
     Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, StoreError, Surroundings,
 };
 
-/// The view's columns first: they begin with those of a row.
-const CLAIM: &str = "SELECT (linkage).*, now_ms, upcoming, recovered, answer_keys, answer_texts \
-    FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8)";
+/// Its columns begin with those of a row.
+const CLAIM: &str = "SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8)";
 
 pub(super) fn claim<'a>(
     session: &'a Session<'a>,

@@ -33,9 +33,11 @@ CREATE TABLE registrations (
     enabled boolean NOT NULL
 );
 
+-- JSON is kept as text: jsonb would sort keys, respell numbers and refuse \u0000. Each value is
+-- parsed when it is written; a constraint would parse the row's again with every lease.
+CREATE DOMAIN json_text AS text CHECK (VALUE IS NULL OR VALUE::json IS NOT NULL);
+
 -- The linkage: what is known of an action's remote task.
---
--- JSON is kept as text: jsonb would sort keys, respell numbers and refuse \u0000.
 CREATE TABLE mcp_action_tasks (
     action_id text COLLATE "C" PRIMARY KEY,
     run_id text COLLATE "C" NOT NULL,
@@ -43,7 +45,7 @@ CREATE TABLE mcp_action_tasks (
     registration_id text COLLATE "C" NOT NULL,
     host text NOT NULL CHECK (host IN ('ledger', 'foreign')),
     tool text NOT NULL,
-    arguments text NOT NULL CHECK (arguments::json IS NOT NULL),
+    arguments json_text NOT NULL,
     request_hash text NOT NULL,
     policy text NOT NULL CHECK (policy IN ('at_most_once', 'server_dedup', 'idempotent_tool')),
     surfaces_input boolean NOT NULL,
@@ -72,7 +74,7 @@ CREATE TABLE mcp_action_tasks (
     gone bigint NOT NULL DEFAULT 0,
     malformed bigint NOT NULL DEFAULT 0,
     last_error text,
-    input_requests text CHECK (input_requests IS NULL OR input_requests::json IS NOT NULL),
+    input_requests json_text,
     clean_up_open boolean NOT NULL DEFAULT false,
     cancel_asked bigint NOT NULL DEFAULT 0,
     cancel_acknowledged_at bigint,
@@ -132,7 +134,7 @@ CREATE TABLE mcp_action_outcomes (
     error_code text,
     message text NOT NULL,
     is_error boolean,
-    result text CHECK (result IS NULL OR result::json IS NOT NULL),
+    result json_text,
     finished_at bigint NOT NULL,
     -- Nothing but a result that is no error is a success.
     CHECK (phase <> 'completed'
@@ -144,7 +146,7 @@ CREATE TABLE mcp_action_outcomes (
 CREATE TABLE mcp_input_answers (
     action_id text COLLATE "C" NOT NULL REFERENCES mcp_action_tasks (action_id),
     input_key text COLLATE "C" NOT NULL,
-    answer text NOT NULL CHECK (answer::json IS NOT NULL),
+    answer json_text NOT NULL,
     sent boolean NOT NULL DEFAULT false,
     PRIMARY KEY (action_id, input_key)
 );
@@ -274,8 +276,9 @@ CREATE FUNCTION store_now(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(at, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 $$;
 
--- What a claim gives: the row, its outcome, and what planning needs besides.
-CREATE VIEW linkages AS
+-- What a claim gives: the row, its outcome, and what planning needs besides; the time and the
+-- next time something is due in every row. Only its type is used.
+CREATE VIEW claimed AS
 SELECT t.action_id, t.run_id, t.owner_id, t.registration_id, t.host, t.tool, t.arguments,
     t.policy, t.surfaces_input, t.execution_deadline_at, t.assumed_ttl_ms, t.tool_call_id,
     t.provider, t.created_at, t.phase, t.starts, t.sent_at, t.kind, t.remote_task_id,
@@ -285,11 +288,19 @@ SELECT t.action_id, t.run_id, t.owner_id, t.registration_id, t.host, t.tool, t.a
     t.next_due, o.phase AS outcome_phase, o.error_code, o.message, o.result, o.finished_at,
     t.fence, t.wakes, t.lease_until, run.state AS run_state,
     r.registration_id AS registered, r.owner_id AS registered_owner, r.endpoint, r.transport,
-    r.enabled
+    r.enabled,
+    0::bigint AS now_ms, 0::bigint AS upcoming, false AS recovered,
+    '{}'::text[] AS answer_keys, '{}'::text[] AS answer_texts
 FROM mcp_action_tasks AS t
 LEFT JOIN mcp_action_outcomes AS o ON o.action_id = t.action_id
 LEFT JOIN runs AS run ON run.run_id = t.run_id
 LEFT JOIN registrations AS r ON r.registration_id = t.registration_id;
+
+-- A due row that is locked: where it is, whether an earlier holder never wrote it back, its place
+-- in the order of a claim, and under which keys the rest is found.
+CREATE TYPE due_row AS (
+    place tid, held boolean, round bigint, registration bigint, run_id text, outcome_id text
+);
 
 -- Leases due rows: fair shares between registrations first; what nobody else wants goes to
 -- whoever has more. Gives at least one row, for the time and the next time something is due.
@@ -299,106 +310,189 @@ LEFT JOIN registrations AS r ON r.registration_id = t.registration_id;
 CREATE FUNCTION claim_due(
     holder text, at bigint, wanted bigint, per_registration bigint,
     hands text[], in_hands bigint[], lease_ms bigint, horizon_ms bigint
-) RETURNS TABLE (
-    now_ms bigint, upcoming bigint, recovered boolean,
-    answer_keys text[], answer_texts text[], linkage linkages
-) LANGUAGE plpgsql
+) RETURNS SETOF claimed LANGUAGE plpgsql
     -- The right plan is known, whatever the statistics of a young table say.
     SET enable_seqscan = off SET enable_bitmapscan = off
-    SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan
+    SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off
+    SET plan_cache_mode = force_generic_plan
 AS $$
+#variable_conflict use_column
 DECLARE
+    now_is bigint := store_now(at);
+    horizon bigint := now_is + horizon_ms;
+    next_is bigint;
+    -- By registration: its name, its first due time, how many rows it may have at all and in the
+    -- first look, how many it has, and whether there are no more of them up to now, or at all.
     working text[];
+    firsts bigint[];
+    rooms bigint[] := '{}';
+    quotas bigint[] := '{}';
     taken bigint[];
-    hand bigint;
+    current boolean[];
+    drained boolean[];
+    beyond text[];
     waiting bigint;
-    share bigint;
+    rest bigint;
     quota bigint;
     range_from bigint;
     range_to bigint;
-    horizon bigint;
-    more_actions text[];
-    more_recovered boolean[];
-    all_actions text[] := '{}';
-    all_recovered boolean[] := '{}';
+    skip tid[];
+    more due_row[];
+    chosen due_row[];
+    is_sorted boolean := true;
+    nothing claimed;
 BEGIN
-    now_ms := store_now(at);
-    horizon := now_ms + horizon_ms;
-
-    -- Walks the index from one registration to the next, without looking at their rows.
-    WITH RECURSIVE walk (id) AS (
-        (SELECT t.registration_id FROM mcp_action_tasks AS t
-            WHERE t.next_due IS NOT NULL ORDER BY t.registration_id LIMIT 1)
+    -- Walks the index from the first entry of one registration to that of the next. Where that
+    -- is not due yet, it is the registration's next one.
+    WITH RECURSIVE walk (id, due) AS (
+        (SELECT t.registration_id, t.next_due FROM mcp_action_tasks AS t
+            WHERE t.next_due IS NOT NULL ORDER BY t.registration_id, t.next_due LIMIT 1)
         UNION ALL
-        SELECT next.registration_id FROM walk, LATERAL (
-            SELECT t.registration_id FROM mcp_action_tasks AS t
+        SELECT next.* FROM walk, LATERAL (
+            SELECT t.registration_id, t.next_due FROM mcp_action_tasks AS t
             WHERE t.next_due IS NOT NULL AND t.registration_id > walk.id
-            ORDER BY t.registration_id LIMIT 1) AS next
+            ORDER BY t.registration_id, t.next_due LIMIT 1) AS next
     )
-    SELECT coalesce(array_agg(walk.id), '{}') INTO working FROM walk;
+    SELECT coalesce(array_agg(walk.id), '{}'), coalesce(array_agg(walk.due), '{}'),
+        min(CASE WHEN walk.due > now_is THEN walk.due ELSE (
+            SELECT t.next_due FROM mcp_action_tasks AS t
+            WHERE t.registration_id = walk.id AND t.next_due IS NOT NULL AND t.next_due > now_is
+            ORDER BY t.next_due, t.action_id LIMIT 1) END)
+    INTO working, firsts, next_is FROM walk;
 
+    -- A first look at all registrations at once, as if each had as much as its share. Where one
+    -- has less, the shares of those after it can only grow.
+    waiting := cardinality(working);
+    rest := wanted;
+    FOR place IN 1..cardinality(working) LOOP
+        rooms := rooms || greatest(per_registration
+            - coalesce(in_hands[array_position(hands, working[place])], 0), 0);
+        quotas := quotas || least((rest + waiting - 1) / waiting, rooms[place]);
+        rest := rest - quotas[place];
+        waiting := waiting - 1;
+    END LOOP;
+    chosen := ARRAY (
+        SELECT ROW (due.place, due.held, 0, walked.nth, due.run_id, due.outcome_id)::due_row
+        FROM unnest(working, firsts, quotas) WITH ORDINALITY AS walked (id, due, quota, nth),
+        LATERAL (
+            SELECT t.ctid AS place, t.lease_owner IS NOT NULL AS held, t.run_id,
+                CASE WHEN t.phase NOT IN ('intent', 'sending', 'working', 'input_required')
+                    THEN t.action_id END AS outcome_id
+            FROM mcp_action_tasks AS t
+            WHERE t.registration_id = walked.id AND t.next_due IS NOT NULL
+                AND t.next_due <= now_is
+                AND (t.lease_until IS NULL OR t.lease_until <= now_is OR t.lease_until > horizon)
+            ORDER BY t.next_due, t.action_id LIMIT walked.quota
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS due
+        WHERE walked.due <= now_is AND walked.quota > 0
+    );
     taken := array_fill(0::bigint, ARRAY[cardinality(working)]);
-    FOR greedy IN 0..1 LOOP
+    FOR seen IN 1..cardinality(chosen) LOOP
+        taken[chosen[seen].registration] := taken[chosen[seen].registration] + 1;
+    END LOOP;
+    current := array_fill(false, ARRAY[cardinality(working)]);
+    drained := current;
+    FOR place IN 1..cardinality(working) LOOP
+        current[place] := taken[place] < quotas[place];
+    END LOOP;
+
+    FOR round IN 0..1 LOOP
         waiting := cardinality(working);
         FOR place IN 1..cardinality(working) LOOP
             EXIT WHEN wanted = 0;
-            hand := coalesce(in_hands[array_position(hands, working[place])], 0);
-            share := CASE greedy WHEN 0 THEN (wanted + waiting - 1) / waiting ELSE wanted END;
-            waiting := greatest(waiting - 1, 1);
-            quota := least(share, greatest(per_registration - hand - taken[place], 0));
-            CONTINUE WHEN quota = 0 OR (greedy = 1 AND taken[place] = 0);
+            IF round = 0 THEN
+                quota := least((wanted + waiting - 1) / waiting, rooms[place]) - taken[place];
+                wanted := wanted - taken[place];
+                waiting := waiting - 1;
+            ELSE
+                CONTINUE WHEN taken[place] = 0 OR drained[place];
+                quota := least(wanted, rooms[place] - taken[place]);
+            END IF;
             FOR part IN 0..1 LOOP
                 EXIT WHEN quota = 0;
-                -- A time further ahead than anything is ever set was written under a clock that
-                -- has been set back since: a second range of the same index.
-                range_from := CASE part WHEN 0 THEN -9223372036854775808 ELSE horizon + 1 END;
-                range_to := CASE part WHEN 0 THEN now_ms ELSE 9223372036854775807 END;
-                SELECT array_agg(due.id), array_agg(due.held) INTO more_actions, more_recovered
-                FROM (
-                    SELECT t.action_id AS id, t.lease_owner IS NOT NULL AS held
+                IF part = 0 THEN
+                    CONTINUE WHEN current[place];
+                    range_from := -9223372036854775808;
+                    range_to := now_is;
+                ELSE
+                    -- A time further ahead than anything is ever set was written under a clock
+                    -- that has been set back since: a second range of the same index.
+                    current[place] := true;
+                    range_from := horizon + 1;
+                    range_to := 9223372036854775807;
+                    IF beyond IS NULL THEN
+                        beyond := ARRAY (
+                            SELECT walked.id FROM unnest(working) AS walked (id)
+                            WHERE EXISTS (SELECT FROM mcp_action_tasks AS t
+                                WHERE t.registration_id = walked.id AND t.next_due IS NOT NULL
+                                    AND t.next_due >= range_from));
+                    END IF;
+                    CONTINUE WHEN working[place] <> ALL (beyond);
+                END IF;
+                skip := ARRAY (SELECT had.place FROM unnest(chosen) AS had);
+                more := ARRAY (
+                    SELECT ROW (t.ctid, t.lease_owner IS NOT NULL, round, place, t.run_id,
+                        CASE WHEN t.phase NOT IN ('intent', 'sending', 'working', 'input_required')
+                            THEN t.action_id END)::due_row
                     FROM mcp_action_tasks AS t
                     WHERE t.registration_id = working[place] AND t.next_due IS NOT NULL
                         AND t.next_due BETWEEN range_from AND range_to
-                        AND (t.lease_until IS NULL OR t.lease_until <= now_ms
+                        AND (t.lease_until IS NULL OR t.lease_until <= now_is
                             OR t.lease_until > horizon)
-                        AND t.action_id <> ALL (all_actions)
+                        AND t.ctid <> ALL (skip)
                     ORDER BY t.next_due, t.action_id LIMIT quota
                     FOR NO KEY UPDATE SKIP LOCKED
-                ) AS due;
-                CONTINUE WHEN more_actions IS NULL;
-                all_actions := all_actions || more_actions;
-                all_recovered := all_recovered || more_recovered;
-                taken[place] := taken[place] + cardinality(more_actions);
-                wanted := wanted - cardinality(more_actions);
-                quota := quota - cardinality(more_actions);
+                );
+                chosen := chosen || more;
+                is_sorted := is_sorted AND cardinality(more) = 0;
+                taken[place] := taken[place] + cardinality(more);
+                wanted := wanted - cardinality(more);
+                quota := quota - cardinality(more);
             END LOOP;
+            drained[place] := quota > 0;
         END LOOP;
     END LOOP;
 
-    UPDATE mcp_action_tasks AS t
-    SET lease_owner = holder, lease_until = now_ms + least(lease_ms, horizon_ms),
-        fence = t.fence + 1
-    FROM unnest(all_actions) AS pick (id) WHERE t.action_id = pick.id;
-
-    SELECT min(next.due) INTO upcoming
-    FROM unnest(working) AS walked (id), LATERAL (
-        SELECT t.next_due AS due FROM mcp_action_tasks AS t
-        WHERE t.registration_id = walked.id AND t.next_due IS NOT NULL AND t.next_due > now_ms
-        ORDER BY t.next_due, t.action_id LIMIT 1
-    ) AS next;
-
+    IF cardinality(chosen) = 0 THEN
+        nothing.now_ms := now_is;
+        nothing.upcoming := next_is;
+        RETURN NEXT nothing;
+        RETURN;
+    END IF;
+    IF NOT is_sorted THEN
+        chosen := ARRAY (
+            SELECT ROW (due.place, due.held, due.round, due.registration, due.run_id,
+                due.outcome_id)::due_row
+            FROM unnest(chosen) WITH ORDINALITY
+                AS due (place, held, round, registration, run_id, outcome_id, nth)
+            ORDER BY due.round, due.registration, due.nth);
+    END IF;
+    -- In the order of `chosen`, row by row. They are locked since they were found, so they are
+    -- where they were.
     RETURN QUERY
-    SELECT now_ms, upcoming, pick.was_held,
-        CASE WHEN l.input_requests IS NOT NULL THEN (
+    UPDATE mcp_action_tasks AS t
+    SET lease_owner = holder, lease_until = now_is + least(lease_ms, horizon_ms),
+        fence = t.fence + 1
+    FROM unnest(chosen) AS due
+    LEFT JOIN mcp_action_outcomes AS o ON o.action_id = due.outcome_id
+    LEFT JOIN runs AS run ON run.run_id = due.run_id
+    LEFT JOIN registrations AS r ON r.registration_id = working[due.registration]
+    WHERE t.ctid = due.place
+    RETURNING t.action_id, t.run_id, t.owner_id, t.registration_id, t.host, t.tool, t.arguments,
+        t.policy, t.surfaces_input, t.execution_deadline_at, t.assumed_ttl_ms, t.tool_call_id,
+        t.provider, t.created_at, t.phase, t.starts, t.sent_at, t.kind, t.remote_task_id,
+        t.remote_created_at, t.remote_task_status, t.remote_ended, t.progress, t.remote_ttl_ms,
+        t.poll_interval_ms, t.polls, t.last_polled_at, t.errors, t.gone, t.malformed, t.last_error,
+        t.input_requests, t.clean_up_open, t.cancel_asked, t.cancel_acknowledged_at, t.looked,
+        t.next_due, o.phase, o.error_code, o.message, o.result, o.finished_at,
+        t.fence, t.wakes, t.lease_until, run.state,
+        r.registration_id, r.owner_id, r.endpoint, r.transport, r.enabled,
+        now_is, next_is, due.held,
+        CASE WHEN t.input_requests IS NOT NULL THEN (
             SELECT array_agg(a.input_key::text ORDER BY a.input_key) FROM mcp_input_answers AS a
-            WHERE a.action_id = l.action_id AND NOT a.sent) END,
-        CASE WHEN l.input_requests IS NOT NULL THEN (
-            SELECT array_agg(a.answer ORDER BY a.input_key) FROM mcp_input_answers AS a
-            WHERE a.action_id = l.action_id AND NOT a.sent) END,
-        l
-    FROM (VALUES (true)) AS always
-    LEFT JOIN unnest(all_actions, all_recovered) WITH ORDINALITY AS pick (id, was_held, place)
-        ON true
-    LEFT JOIN linkages AS l ON l.action_id = pick.id
-    ORDER BY pick.place;
+            WHERE a.action_id = t.action_id AND NOT a.sent) END,
+        CASE WHEN t.input_requests IS NOT NULL THEN (
+            SELECT array_agg(a.answer::text ORDER BY a.input_key) FROM mcp_input_answers AS a
+            WHERE a.action_id = t.action_id AND NOT a.sent) END;
 END $$;
