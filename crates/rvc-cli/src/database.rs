@@ -126,17 +126,18 @@ impl Database {
 /// How long an operation waits for a database that is away.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A URL with another scheme is no file: as one it would be named, password and all.
-fn place(text: OsString) -> Result<Place, &'static str> {
-    match text
-        .to_str()
-        .map(str::trim)
-        .and_then(|it| it.split_once("://"))
-    {
-        None => Ok(Place::File(text.into())),
+fn place(text: OsString) -> Place {
+    let url = text.to_str().map(str::trim);
+    match url.and_then(|url| url.split_once("://")) {
+        None => Place::File(text.into()),
         Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
-            "postgres" | "postgresql" => Ok(Place::Server(format!("postgres://{rest}"))),
-            _ => Err("a database is a file, or a URL that begins with postgres://"),
+            "postgres" | "postgresql" => Place::Server(format!("postgres://{rest}")),
+            _ => Place::Elsewhere,
         },
     }
+}
+
+/// Says nothing of the URL, which may carry a password.
+fn elsewhere() -> anyhow::Error {
+    anyhow!("a database is a file, or a URL that begins with postgres://")
 }

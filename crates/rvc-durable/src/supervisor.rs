@@ -45,6 +45,8 @@ pub(crate) struct Supervisor {
     /// Fires when the steps in hand have had their grace.
     give_up: CancellationToken,
     in_hand: HashMap<Id, RegistrationId>,
+    /// Whose row was claimed last.
+    served: Option<RegistrationId>,
 }
 
 impl Supervisor {
@@ -71,6 +73,7 @@ impl Supervisor {
             owner: LeaseOwner::draw(),
             give_up,
             in_hand: HashMap::new(),
+            served: None,
         }
     }
 
@@ -192,6 +195,7 @@ impl Supervisor {
         for registration in self.remotes.ailing() {
             *request.in_hand.entry(registration).or_default() += request.per_registration - 1;
         }
+        request.served.clone_from(&self.served);
         self.store.claim(request).await
     }
 
@@ -205,6 +209,7 @@ impl Supervisor {
     fn begin(&mut self, claims: Claims, since: Instant, steps: &mut JoinSet<()>) {
         for claimed in claims.rows {
             let registration = claimed.row.registration.clone();
+            self.served = Some(registration.clone());
             let stepper = self.stepper.clone();
             let span = tracing::info_span!(
                 "mcp_task_step",

@@ -10,6 +10,7 @@ use rvc_durable::{ActionId, StartPolicy};
 use serde_json::{Value, json};
 
 use crate::durable::{QUICK, Supervisor, World, lines};
+use crate::rvc::run;
 
 /// A server that refuses everybody, and tells what it was shown for it.
 struct Doorman(TcpListener);
@@ -64,6 +65,19 @@ fn is_stored(world: &World, text: &str) -> bool {
         let bytes = std::fs::read(format!("{}{end}", world.db())).unwrap_or_default();
         bytes.windows(text.len()).any(|it| it == text.as_bytes())
     })
+}
+
+#[test]
+fn a_url_of_another_scheme_is_no_file_and_is_not_shown() {
+    for url in [
+        "postgresql+psycopg://u:secret@h/db",
+        "mysql://u:secret@h/db",
+    ] {
+        let answer = run(["action", "list", "--db", url], "");
+        assert_eq!(answer.code, 2, "{}", answer.stderr);
+        assert!(answer.stderr.contains("postgres://"), "{}", answer.stderr);
+        assert!(!answer.stderr.contains("secret"), "{}", answer.stderr);
+    }
 }
 
 #[test]

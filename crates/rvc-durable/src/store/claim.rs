@@ -42,6 +42,10 @@ pub struct ClaimRequest {
     pub per_registration: u32,
     /// What the owner has in hand, by registration.
     pub in_hand: HashMap<RegistrationId, u32>,
+    /// Whom the claim before this one served last. Registrations of which the owner has least in
+    /// hand come first, and of equals those behind this one, so that none is passed over again
+    /// and again.
+    pub served: Option<RegistrationId>,
     /// For how long.
     pub lease: Duration,
 }
@@ -55,8 +59,17 @@ impl ClaimRequest {
             limit,
             per_registration: limit,
             in_hand: HashMap::new(),
+            served: None,
             lease,
         }
+    }
+
+    /// Where a registration stands in the line for a share: the least first.
+    pub(super) fn turn<'a>(&self, id: &'a RegistrationId) -> (u32, bool, &'a str) {
+        let in_hand = self.in_hand.get(id).copied().unwrap_or(0);
+        let was_served = self.served.as_ref();
+        let had_a_turn = was_served.is_some_and(|served| id.as_str() <= served.as_str());
+        (in_hand, had_a_turn, id.as_str())
     }
 }
 

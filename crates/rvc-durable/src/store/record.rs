@@ -315,6 +315,11 @@ pub(super) fn unexpected(found: Phase, write: &Write) -> StoreError {
     }
 }
 
+/// Says of a row that was claimed that nothing can be done with it.
+pub(super) fn unreadable(action: &str, error: &StoreError) {
+    tracing::error!(action_id = action, %error, "a row cannot be read, and is left for a lease");
+}
+
 fn corrupt(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Corrupt {
         detail: error.to_string(),

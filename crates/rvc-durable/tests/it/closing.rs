@@ -37,6 +37,52 @@ async fn close_finishes_the_step_in_hand_and_gives_the_rest_back() {
     assert_eq!(world.peer.count("tools/call"), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_second_close_waits_for_the_same_end_as_the_first() {
+    let world = World::new(|call| match call.method.as_str() {
+        "tools/call" => Reply::After(3, Box::new(Reply::text("there"))),
+        _ => Reply::Silence,
+    })
+    .await;
+    let process = world.process();
+    process.submit(submission("a")).await.unwrap();
+    pass(1).await;
+
+    tokio::time::timeout(Duration::from_millis(100), process.close())
+        .await
+        .unwrap_err();
+    process.close().await;
+
+    assert_eq!(world.row("a").await.phase, Phase::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_is_awaited_while_the_store_is_away() {
+    let world = World::new(|_| Reply::text("there")).await;
+    let store = FaultyStore::new(world.store.clone(), |_| None);
+    let process = Durable::new(store.clone(), world.peer.clone(), SupervisorOptions::new());
+    process.submit(submission("a")).await.unwrap();
+    store.go_away(true);
+    process.supervise();
+    let waiting = {
+        let process = process.clone();
+        tokio::spawn(async move {
+            let outcome = process.outcome(&id("a")).await;
+            process.idle().await.unwrap();
+            outcome
+        })
+    };
+    pass(600).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(world.peer.count("tools/call"), 0);
+
+    store.go_away(false);
+
+    let outcome = waiting.await.unwrap().unwrap();
+    assert_eq!(outcome.phase, Phase::Completed);
+    process.close().await;
+}
+
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Closes, which may take the grace and what is written after it.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -24,6 +25,7 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 pub(crate) struct FaultyStore {
     inner: TestStore,
     fault: Arc<Mutex<Fault>>,
+    is_away: Arc<AtomicBool>,
 }
 
 impl FaultyStore {
@@ -34,7 +36,21 @@ impl FaultyStore {
         Self {
             inner,
             fault: Arc::new(Mutex::new(Box::new(fault))),
+            is_away: Arc::default(),
         }
+    }
+
+    /// Lets nobody claim, read or count, until it is back.
+    pub(crate) fn go_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    fn there<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Answer<'a, T> {
+        if self.is_away.load(Ordering::SeqCst) {
+            let detail = "nobody listens".to_owned();
+            return Box::pin(std::future::ready(Err(StoreError::Unreachable { detail })));
+        }
+        answer
     }
 }
 
@@ -53,7 +69,7 @@ impl Store for FaultyStore {
         self.inner.submit(submission, host)
     }
     fn claim(&self, request: ClaimRequest) -> Answer<'_, Claims> {
-        self.inner.claim(request)
+        self.there(self.inner.claim(request))
     }
     fn renew(&self, claim: Claim, lease: Duration) -> Answer<'_, Renewed> {
         self.inner.renew(claim, lease)
@@ -62,13 +78,13 @@ impl Store for FaultyStore {
         self.inner.release(claim)
     }
     fn row(&self, action: ActionId) -> Answer<'_, Option<Linkage>> {
-        self.inner.row(action)
+        self.there(self.inner.row(action))
     }
     fn rows(&self, filter: Filter) -> Answer<'_, Vec<Linkage>> {
         self.inner.rows(filter)
     }
     fn census(&self) -> Answer<'_, Census> {
-        self.inner.census()
+        self.there(self.inner.census())
     }
     fn cancel_action(&self, action: ActionId) -> Answer<'_, CancelOutcome> {
         self.inner.cancel_action(action)

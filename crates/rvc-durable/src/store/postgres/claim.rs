@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 /// Its columns begin with those of a row.
-const CLAIM: &str = "SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8)";
+const CLAIM: &str = "SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
 pub(super) fn claim<'a>(
     session: &'a Session<'a>,
@@ -32,6 +32,7 @@ pub(super) fn claim<'a>(
             .values()
             .map(|count| i64::from(*count))
             .collect();
+        let served = request.served.as_ref().map(|id| hidden(id.as_str()));
         let rows = session
             .query(
                 CLAIM,
@@ -42,6 +43,7 @@ pub(super) fn claim<'a>(
                     &i64::from(request.per_registration),
                     &hands,
                     &in_hands,
+                    &served,
                     &ms(request.lease),
                     &ms(HORIZON),
                 ],
@@ -53,10 +55,20 @@ pub(super) fn claim<'a>(
             next_due: first.number(52)?.map(Moment::from_unix_ms),
             rows: rows
                 .iter()
-                .filter_map(|row| claimed(row, request.owner).transpose())
-                .collect::<Result<_, _>>()?,
+                .filter_map(|row| readable(row, request.owner))
+                .collect(),
         };
         Ok(claims)
+    })
+}
+
+/// Reads a row that was leased. One that cannot be read keeps its lease, and is not in the way of
+/// the others.
+fn readable(row: &Row, owner: LeaseOwner) -> Option<Claimed> {
+    claimed(row, owner).unwrap_or_else(|error| {
+        let action = row.text(0).ok().flatten().unwrap_or_default();
+        record::unreadable(&action, &error);
+        None
     })
 }
 

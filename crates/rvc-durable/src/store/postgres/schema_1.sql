@@ -309,7 +309,7 @@ CREATE TYPE due_row AS (
 -- looked at are index ranges from their beginning, never the rows behind.
 CREATE FUNCTION claim_due(
     holder text, at bigint, wanted bigint, per_registration bigint,
-    hands text[], in_hands bigint[], lease_ms bigint, horizon_ms bigint
+    hands text[], in_hands bigint[], served text, lease_ms bigint, horizon_ms bigint
 ) RETURNS SETOF claimed LANGUAGE plpgsql
     -- The right plan is known, whatever the statistics of a young table say.
     SET enable_seqscan = off SET enable_bitmapscan = off
@@ -352,13 +352,21 @@ BEGIN
             SELECT t.registration_id, t.next_due FROM mcp_action_tasks AS t
             WHERE t.next_due IS NOT NULL AND t.registration_id > walk.id
             ORDER BY t.registration_id, t.next_due LIMIT 1) AS next
+    ), line AS (
+        -- Those of which the holder has least in hand come first, and of equals those behind
+        -- the one that was served last.
+        SELECT walk.id, walk.due,
+            coalesce(in_hands[array_position(hands, walk.id::text)], 0) AS in_hand,
+            coalesce(walk.id <= served, false) AS had_a_turn
+        FROM walk
     )
-    SELECT coalesce(array_agg(walk.id), '{}'), coalesce(array_agg(walk.due), '{}'),
+    SELECT coalesce(array_agg(walk.id ORDER BY in_hand, had_a_turn, walk.id), '{}'),
+        coalesce(array_agg(walk.due ORDER BY in_hand, had_a_turn, walk.id), '{}'),
         min(CASE WHEN walk.due > now_is THEN walk.due ELSE (
             SELECT t.next_due FROM mcp_action_tasks AS t
             WHERE t.registration_id = walk.id AND t.next_due IS NOT NULL AND t.next_due > now_is
             ORDER BY t.next_due, t.action_id LIMIT 1) END)
-    INTO working, firsts, next_is FROM walk;
+    INTO working, firsts, next_is FROM line AS walk;
 
     -- A first look at all registrations at once, as if each had as much as its share. Where one
     -- has less, the shares of those after it can only grow.

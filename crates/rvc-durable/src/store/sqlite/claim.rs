@@ -28,7 +28,8 @@ pub(super) fn claim(
     now: Moment,
     request: &ClaimRequest,
 ) -> Result<Claims, StoreError> {
-    let registrations = registrations_with_work(db)?;
+    let mut registrations = registrations_with_work(db)?;
+    registrations.sort_by(|one, other| request.turn(one).cmp(&request.turn(other)));
     let mut wanted = Vec::new();
     let mut left = request.limit;
     // Fair shares first; what nobody else wants goes to whoever has more.
@@ -60,7 +61,13 @@ pub(super) fn claim(
     let mut rows = Vec::with_capacity(wanted.len());
     let mut leasing = Leasing::new(db, now, request);
     for (action, _) in wanted {
-        rows.push(leasing.lease(&action)?);
+        match leasing.lease(&action) {
+            Err(error @ StoreError::Corrupt { .. }) => {
+                record::unreadable(&action, &error);
+                leasing.set_aside(&action)?;
+            }
+            claimed => rows.push(claimed?),
+        }
     }
     Ok(Claims {
         rows,
@@ -146,6 +153,17 @@ impl<'a> Leasing<'a> {
             runs: HashMap::new(),
             registrations: HashMap::new(),
         }
+    }
+
+    /// Leases a row that cannot be read, so that it is not in the way of the others.
+    fn set_aside(&self, action: &str) -> Result<(), StoreError> {
+        self.db
+            .prepare_cached(
+                "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, \
+                 fence = fence + 1 WHERE action_id = ?1",
+            )?
+            .execute(params![action, self.owner_text, self.until.unix_ms()])?;
+        Ok(())
     }
 
     fn lease(&mut self, action: &str) -> Result<Claimed, StoreError> {

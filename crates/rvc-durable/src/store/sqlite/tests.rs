@@ -50,6 +50,27 @@ async fn two_processes_on_one_file_never_hold_the_same_row() {
     assert_eq!(held.len(), 40);
 }
 
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_not_in_the_way_of_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    for (action, registration) in [("a", "odd"), ("b", "robot")] {
+        submit(&store, action, registration).await;
+    }
+    let db = Connection::open(path(&directory)).unwrap();
+    db.execute(
+        "INSERT INTO registrations VALUES ('odd', 'local', 'no URL', 'sse', 1)",
+        [],
+    )
+    .unwrap();
+
+    let claimed = claim(&store, 2).await;
+
+    assert_eq!(claimed.len(), 1);
+    assert_eq!(claimed[0].row.action.as_str(), "b");
+    assert_eq!(claim(&store, 2).await, [], "it waits for a lease");
+}
+
 #[test]
 fn many_processes_may_open_a_new_file_at_once() {
     let directory = tempfile::tempdir().unwrap();

@@ -29,6 +29,33 @@ async fn a_registration_with_many_rows_leaves_room_for_the_others() {
 }
 
 #[tokio::test]
+async fn every_registration_has_its_turn_when_one_place_after_the_other_becomes_free() {
+    let (store, _) = open();
+    for registration in ["a", "b", "c"] {
+        for index in 0..6 {
+            submit(&store, &format!("{registration}{index}"), registration).await;
+        }
+    }
+    let mut request = ClaimRequest::new(LeaseOwner::draw(), 1, Duration::from_secs(30));
+    let mut turns = String::new();
+    for turn in 0..9 {
+        let claimed = store.claim(request.clone()).await.unwrap().rows;
+        let registration = claimed[0].row.registration.clone();
+        turns.push_str(registration.as_str());
+        request.served = Some(registration.clone());
+        // The first six end at once; then what is in hand decides.
+        if turn >= 6 {
+            *request.in_hand.entry(registration).or_default() += 1;
+        }
+    }
+    request.in_hand.insert("b".parse().unwrap(), 0);
+    let freed = store.claim(request).await.unwrap().rows;
+    turns.push_str(freed[0].row.registration.as_str());
+
+    assert_eq!(turns, "abcabcabcb");
+}
+
+#[tokio::test]
 async fn what_is_in_hand_counts_against_the_limit_of_a_registration() {
     let (store, _) = open();
     for index in 0..10 {

@@ -298,7 +298,13 @@ impl Pair {
     }
 
     fn request(&self, owner: usize, limit: u32) -> ClaimRequest {
-        ClaimRequest::new(self.owners[owner], limit, Duration::from_secs(30))
+        let mut request = ClaimRequest::new(self.owners[owner], limit, Duration::from_secs(30));
+        // Whose turn it is, and of whom something is in hand, decides between the registrations.
+        request.served = (limit > 1).then(|| "robot0".parse().unwrap());
+        if owner > 0 {
+            request.in_hand.insert("robot0".parse().unwrap(), 1);
+        }
+        request
     }
 
     async fn claim(&mut self, request: ClaimRequest) {
