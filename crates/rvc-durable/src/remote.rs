@@ -11,6 +11,8 @@
 //!   ordinary results.
 //! - A start is one `tools/call`, never repeated here: no redirect is followed, no session is
 //!   opened anew behind its back.
+//! - A connection whose token was refused (401, 403) is not used again. A 401 to a start over a
+//!   connection that was kept is a start that was not sent; over a fresh one it is the answer.
 //! - The answer is read raw. A handle that does not parse still names running work.
 //! - The id that a server echoes is compared with the one that was asked for.
 

@@ -18,7 +18,7 @@ mod oversized;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use ::http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use rmcp::RoleClient;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::time::timeout;
 use url::Url;
@@ -35,6 +35,7 @@ use url::Url;
 use self::decoder::{Decoder, Heard};
 pub use self::error::SseClientError;
 pub use self::http::{SseBody, SseHttp};
+use self::oversized::Beginning;
 pub use self::oversized::TOO_LARGE;
 
 /// Where a server is, and how much of it is put up with.
@@ -91,8 +92,10 @@ impl fmt::Debug for SseClientConfig {
 /// A session with an HTTP+SSE server, as a transport for an rmcp client.
 ///
 /// An answer that is larger than the cap is thrown away; its request gets a JSON-RPC error
-/// instead, whose data has [`TOO_LARGE`]. A session in which more than 16 caps of one message
-/// had to be thrown away is ended.
+/// instead, whose data has [`TOO_LARGE`]. The request is the one that the answer names at its
+/// beginning or at its end, or else the only one that is under way; when there are several, the
+/// session is ended, since one of them would wait for ever. A session in which more than 16 caps
+/// of one message had to be thrown away is ended too.
 ///
 /// How long an answer may take is for the caller to say, as with every rmcp transport.
 pub struct SseClient<H: SseHttp> {
@@ -103,6 +106,11 @@ pub struct SseClient<H: SseHttp> {
     stream: Option<SseBody<H::Error>>,
     decoder: Decoder,
     heard: VecDeque<Heard>,
+    /// What was posted and not answered. A request that failed or was given up stays here: its
+    /// answer may come all the same, and must not be taken for another's.
+    pending: HashSet<RequestId>,
+    /// An answer goes on that is too large and did not say to what.
+    is_unnamed: bool,
 }
 
 impl<H: SseHttp> SseClient<H> {
@@ -149,6 +157,8 @@ impl<H: SseHttp> SseClient<H> {
             stream: Some(response.into_body()),
             decoder: Decoder::new(config.max_message_bytes),
             heard: VecDeque::new(),
+            pending: HashSet::new(),
+            is_unnamed: false,
         };
         loop {
             match client.hear().await? {
@@ -157,7 +167,7 @@ impl<H: SseHttp> SseClient<H> {
                     return Ok(client);
                 }
                 // A session begins with its endpoint.
-                Some(Heard::Message(_) | Heard::Oversized(_)) => {}
+                Some(Heard::Message(_) | Heard::Oversized(_) | Heard::OversizedEnd(_)) => {}
                 None => return Err(SseClientError::Ended),
             }
         }
@@ -181,6 +191,19 @@ impl<H: SseHttp> SseClient<H> {
                 .map_err(|_| SseClientError::Endless)?;
         }
     }
+
+    /// What a request gets whose answer is too large.
+    fn too_large(&mut self, request: RequestId) -> ServerJsonRpcMessage {
+        self.pending.remove(&request);
+        oversized::answer(request)
+    }
+
+    /// The request that is under way, if it is the only one.
+    fn only_pending(&self) -> Option<RequestId> {
+        let mut pending = self.pending.iter();
+        let only = pending.next().filter(|_| pending.next().is_none());
+        only.cloned()
+    }
 }
 
 impl<H: SseHttp> Transport<RoleClient> for SseClient<H> {
@@ -190,6 +213,9 @@ impl<H: SseHttp> Transport<RoleClient> for SseClient<H> {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let ClientJsonRpcMessage::Request(request) = &message {
+            self.pending.insert(request.id.clone());
+        }
         let http = self.http.clone();
         let mut post = request(
             Method::POST,
@@ -213,24 +239,48 @@ impl<H: SseHttp> Transport<RoleClient> for SseClient<H> {
         loop {
             let heard = self.hear().await.unwrap_or_else(|error| {
                 tracing::debug!(%error, "an event stream ended");
-                None
+                self.stream = None;
+                self.heard.pop_front()
             });
             match heard {
                 Some(Heard::Message(json)) => match serde_json::from_slice(&json) {
-                    Ok(message) => return Some(message),
+                    Ok(message) => {
+                        if let Some(request) = answered(&message) {
+                            self.pending.remove(request);
+                        }
+                        return Some(message);
+                    }
                     Err(error) => tracing::debug!(%error, "an event is no JSON-RPC message"),
                 },
-                Some(Heard::Oversized(beginning)) => {
-                    if let Some(request) = oversized::answered(&beginning) {
-                        return Some(oversized::answer(request));
+                Some(Heard::Oversized(head)) => match oversized::beginning(&head) {
+                    Beginning::Answers(request) => return Some(self.too_large(request)),
+                    Beginning::Answer => self.is_unnamed = true,
+                    Beginning::Other => {
+                        tracing::debug!("a message is too large, and answers nothing");
                     }
-                    tracing::debug!("a message is too large, and answers nothing");
+                },
+                Some(Heard::OversizedEnd(tail)) if self.is_unnamed => {
+                    self.is_unnamed = false;
+                    let request = oversized::last_id(&tail).or_else(|| self.only_pending());
+                    if let Some(request) = request {
+                        return Some(self.too_large(request));
+                    }
+                    tracing::warn!(
+                        "an answer is too large and does not say to what; the session ends"
+                    );
+                    self.stream = None;
+                    self.heard.clear();
+                    return None;
                 }
+                Some(Heard::OversizedEnd(_)) => {}
                 // A session has one.
                 Some(Heard::Endpoint(_)) => {}
                 None => {
                     self.stream = None;
-                    return None;
+                    // Its end does not come any more.
+                    let is_unnamed = std::mem::take(&mut self.is_unnamed);
+                    let request = self.only_pending().filter(|_| is_unnamed)?;
+                    return Some(self.too_large(request));
                 }
             }
         }
@@ -240,6 +290,15 @@ impl<H: SseHttp> Transport<RoleClient> for SseClient<H> {
         self.stream = None;
         self.heard.clear();
         Ok(())
+    }
+}
+
+/// The request that a message answers.
+fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
+    match message {
+        ServerJsonRpcMessage::Response(response) => Some(&response.id),
+        ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+        _ => None,
     }
 }
 
@@ -280,7 +339,12 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 /// What is posted has arguments in it, and the token: it goes to nobody else.
 fn endpoint<E>(stream: &Url, reference: &str) -> Result<Uri, SseClientError<E>> {
     let foreign = || SseClientError::ForeignEndpoint {
-        endpoint: reference.chars().take(200).collect(),
+        // What follows is the session's secret.
+        endpoint: reference
+            .chars()
+            .take_while(|it| !matches!(it, '?' | '#'))
+            .take(200)
+            .collect(),
     };
     let endpoint = stream.join(reference).map_err(|_| foreign())?;
     let has_user = !endpoint.username().is_empty() || endpoint.password().is_some();

@@ -1,4 +1,5 @@
-//! rmcp's HTTP client, with one difference: an SSE event that is too large is reported.
+//! rmcp's HTTP client, with two differences: an SSE event that is too large is reported, and
+//! errors do not show the URL.
 //!
 //! rmcp closes the stream and says that the answer never came, which is what a broken connection
 //! says too. A poll would then be repeated for ever; a result that is too large stays so.
@@ -57,7 +58,8 @@ impl StreamableHttpClient for CappedClient {
         let posted = self
             .0
             .post_message_with_response_limits(uri, message, session, token, headers, limits)
-            .await?;
+            .await
+            .map_err(without_url)?;
         Ok(match (posted, request) {
             (StreamableHttpPostResponse::Sse(events, session), Some(request)) => {
                 let events = events.map(move |event| match event {
@@ -77,7 +79,10 @@ impl StreamableHttpClient for CappedClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<(), Failure> {
-        self.0.delete_session(uri, session, token, headers).await
+        self.0
+            .delete_session(uri, session, token, headers)
+            .await
+            .map_err(without_url)
     }
 
     async fn get_stream(
@@ -91,6 +96,7 @@ impl StreamableHttpClient for CappedClient {
         self.0
             .get_stream(uri, session, last_event, token, headers)
             .await
+            .map_err(without_url)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -105,6 +111,15 @@ impl StreamableHttpClient for CappedClient {
         self.0
             .get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, largest)
             .await
+            .map_err(without_url)
+    }
+}
+
+/// What failed is logged and stored, and a URL may have more in it than a reader should see.
+fn without_url(failure: Failure) -> Failure {
+    match failure {
+        Failure::Client(error) => Failure::Client(error.without_url()),
+        other => other,
     }
 }
 

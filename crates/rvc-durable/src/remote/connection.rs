@@ -1,10 +1,12 @@
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitationCapability, ExtensionCapabilities,
-    FormElicitationCapability, Implementation, JsonObject, ProtocolVersion, TASKS_EXTENSION_ID,
+    ClientCapabilities, ClientConfig, ClientRequest, ElicitationCapability, ExtensionCapabilities,
+    FormElicitationCapability, Implementation, JsonObject, ProtocolVersion, ServerResult,
+    TASKS_EXTENSION_ID,
 };
 use rmcp::service::{ClientInitializeError, Peer, RunningService};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient};
@@ -12,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::Dialer;
+use super::call::{Bounds, call};
 use super::failure::{CallFailure, chain, denied, in_transport};
 use crate::name::RegistrationId;
 use crate::plan::Settings;
@@ -105,7 +108,10 @@ impl Remotes {
             Ok(connection) => {
                 slot.failed = None;
                 slot.connection = Some(connection.clone());
-                Ok(connection)
+                Ok(Connection {
+                    is_fresh: true,
+                    ..connection
+                })
             }
             Err(failure) => {
                 self.unanswered(&registration.id);
@@ -187,6 +193,8 @@ impl Remotes {
             service: Arc::new(service),
             registration: registration.clone(),
             settings: self.settings.clone(),
+            was_denied: Arc::default(),
+            is_fresh: false,
         })
     }
 }
@@ -227,17 +235,35 @@ pub struct Connection {
     service: Arc<RunningService<RoleClient, Client>>,
     registration: Registration,
     pub(super) settings: Arc<Settings>,
+    /// The server refused this connection's token; another comes with another connection.
+    was_denied: Arc<AtomicBool>,
+    /// It was opened for whoever has it, with the token of this moment.
+    pub(super) is_fresh: bool,
 }
 
 impl Connection {
-    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+    fn peer(&self) -> &Peer<RoleClient> {
         self.service.peer()
+    }
+
+    /// Sends one request and waits for its answer, for a bounded time.
+    pub(super) async fn call(
+        &self,
+        request: ClientRequest,
+        bounds: Bounds,
+    ) -> Result<ServerResult, CallFailure> {
+        let answer = call(self.peer(), request, bounds).await;
+        if matches!(answer, Err(CallFailure::Denied { .. })) {
+            self.was_denied.store(true, Ordering::Relaxed);
+        }
+        answer
     }
 
     fn serves(&self, registration: &Registration) -> bool {
         self.registration.endpoint == registration.endpoint
             && self.registration.transport == registration.transport
             && !self.peer().is_transport_closed()
+            && !self.was_denied.load(Ordering::Relaxed)
     }
 }
 

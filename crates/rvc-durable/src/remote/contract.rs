@@ -5,7 +5,7 @@ use rvc_wire::{Map, TaskInfo, TaskState, Timestamp};
 use serde_json::Value;
 
 use super::Connection;
-use super::call::{Bounds, call, raw};
+use super::call::{Bounds, raw};
 use super::failure::CallFailure;
 use super::mcp::{INVALID_PARAMS, excerpt, poll_failed, unavailable};
 use crate::envelope::ToolResultEnvelope;
@@ -182,7 +182,7 @@ async fn ask(connection: &Connection, tool: &'static str, task: &str) -> Result<
     let params = CallToolRequestParams::new(tool).with_arguments(arguments);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     let bounds = Bounds::within(connection.settings.request_timeout);
-    let answer = match call(connection.peer(), request, bounds).await {
+    let answer = match connection.call(request, bounds).await {
         Ok(answer) => raw(&answer),
         // For an ordinary tool "invalid params" says nothing about the task.
         Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => {

@@ -78,6 +78,11 @@ pub(super) fn in_transport(error: &(dyn Error + 'static)) -> CallFailure {
             Some(StreamableHttpError::InsufficientScope(_)) => {
                 return CallFailure::Denied { status: 403 };
             }
+            Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+                if let Some(status) = unchallenged(text) {
+                    return CallFailure::Denied { status };
+                }
+            }
             Some(StreamableHttpError::ResponseBodyTooLarge { .. }) => {
                 return CallFailure::TooLarge;
             }
@@ -117,6 +122,15 @@ fn over_sse(error: &SseClientError<reqwest::Error>) -> CallFailure {
         reason: chain(error),
         retry_after: after,
     }
+}
+
+/// The status of a denial without a `WWW-Authenticate`, of which rmcp keeps only the text.
+fn unchallenged(text: &str) -> Option<u16> {
+    let status = text.strip_prefix("HTTP ")?.split(' ').next()?;
+    status
+        .parse()
+        .ok()
+        .filter(|status| matches!(status, 401 | 403))
 }
 
 /// A denial in words.

@@ -34,7 +34,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Where tokens come from: the host, whenever a connection is opened.
+/// Where tokens come from: the host, whenever a connection is opened. After a server refused a
+/// token the connection is not used again, so that the next step asks here for another.
 ///
 /// # Cancel safety
 ///
@@ -124,11 +125,15 @@ impl HttpDialerBuilder {
     ///
     /// # Errors
     ///
-    /// When the text is no PEM.
+    /// When the text is no PEM, and when it holds no certificate.
     pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, DialError> {
+        let before = self.roots.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| refused(&error))?;
             self.roots.push(certificate);
+        }
+        if self.roots.len() == before {
+            return Err(DialError::new("the text holds no PEM certificate"));
         }
         Ok(self)
     }

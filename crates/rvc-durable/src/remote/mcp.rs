@@ -9,7 +9,7 @@ use rvc_wire::Map;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::call::{Bounds, call, raw};
+use super::call::{Bounds, raw};
 use super::failure::{CallFailure, denied};
 use super::{Connection, contract};
 use crate::envelope::ToolResultEnvelope;
@@ -63,11 +63,17 @@ impl Connection {
             abandon,
         };
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match call(self.peer(), request, bounds).await {
+        match self.call(request, bounds).await {
             Ok(answer) => self.read_start(&start.tool, answer),
             Err(CallFailure::Rpc(error)) => StartAnswer::Refused {
                 code: error.code.0.into(),
                 message: error.message.into_owned(),
+            },
+            // Whoever refuses a token runs nothing, and the token may have expired since this
+            // connection was opened.
+            Err(CallFailure::Denied { status: 401 }) if !self.is_fresh => StartAnswer::NotSent {
+                reason: denied(401),
+                retry_after: None,
             },
             Err(CallFailure::Denied { status }) => StartAnswer::Refused {
                 code: status.into(),
@@ -120,7 +126,7 @@ impl Connection {
         let request = GetTaskRequest::new(GetTaskParams::new(&known.id));
         let bounds = Bounds::within(self.settings.request_timeout);
         let request = ClientRequest::GetTaskRequest(request);
-        match call(self.peer(), request, bounds).await {
+        match self.call(request, bounds).await {
             Ok(ServerResult::GetTaskResult(answer)) => {
                 let task = answer.task;
                 if task.task.task_id != known.id {
@@ -185,7 +191,7 @@ impl Connection {
         let request = CancelTaskRequest::new(CancelTaskParams::new(&known.id));
         let bounds = Bounds::within(self.settings.request_timeout);
         let request = ClientRequest::CancelTaskRequest(request);
-        match call(self.peer(), request, bounds).await {
+        match self.call(request, bounds).await {
             // Any answer to a wish is an acknowledgement.
             Ok(_) => CancelAnswer::Acknowledged,
             Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => CancelAnswer::Gone,
@@ -209,7 +215,7 @@ impl Connection {
         let request = UpdateTaskRequest::new(UpdateTaskParams::new(&known.id, answers));
         let bounds = Bounds::within(self.settings.request_timeout);
         let request = ClientRequest::UpdateTaskRequest(request);
-        match call(self.peer(), request, bounds).await {
+        match self.call(request, bounds).await {
             Ok(_) => UpdateAnswer::Acknowledged,
             Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => UpdateAnswer::Gone,
             Err(failure) => {

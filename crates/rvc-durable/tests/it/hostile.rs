@@ -15,6 +15,7 @@ use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::engine::{TestStore, wall_clock};
 use crate::http_peer::{Http, HttpPeer};
+use crate::rotating::Rotating;
 use crate::world::{id, robot, submission};
 
 fn settings(patience: Duration) -> Settings {
@@ -180,6 +181,76 @@ async fn credentials_that_are_refused_fail_the_start_and_delay_a_poll() {
     .await;
     let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
     assert_eq!(outcome.phase, Phase::Completed);
+}
+
+#[tokio::test]
+async fn a_denial_without_a_challenge_is_a_denial_and_no_lost_answer() {
+    for (status, expected) in [("401 Unauthorized", "401"), ("403 Forbidden", "403")] {
+        let peer = HttpPeer::new(move |_, _, _| Http::Status(status, vec![])).await;
+
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+        assert_eq!((outcome.phase, code(&outcome)), (Phase::Failed, expected));
+        assert_eq!(peer.count("tools/call"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_expired_on_a_kept_connection_is_replaced_and_the_start_is_sent_again() {
+    for headers in [vec![], vec![("www-authenticate", "Bearer".to_owned())]] {
+        let peer = HttpPeer::new(move |_, _, nth| match nth {
+            2 => Http::Status("401 Unauthorized", headers.clone()),
+            _ => Http::Json(json!({"content": []})),
+        })
+        .await;
+        let tokens = Rotating::default();
+        let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
+        let durable = durable_over(&peer.url, dialer.build().unwrap(), PATIENCE).await;
+        for (action, asked) in [("a", 1), ("b", 2), ("c", 2)] {
+            durable.submit(submission(action)).await.unwrap();
+
+            let outcome = durable.outcome(&id(action)).await.unwrap();
+
+            assert_eq!(outcome.phase, Phase::Completed, "{action}: {outcome:?}");
+            let row = durable.action(&id(action)).await.unwrap().unwrap();
+            assert_eq!((row.starts, tokens.asked()), (1, asked), "{action}");
+        }
+        assert_eq!(peer.count("tools/call"), 4);
+        durable.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_token_may_not_do_fails_and_the_next_start_comes_with_another_token() {
+    let peer = HttpPeer::new(|_, _, nth| match nth {
+        2 => Http::Status("403 Forbidden", vec![]),
+        _ => Http::Json(json!({"content": []})),
+    })
+    .await;
+    let tokens = Rotating::default();
+    let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
+    let durable = durable_over(&peer.url, dialer.build().unwrap(), PATIENCE).await;
+    for (action, expected, asked) in [("a", "", 1), ("b", "403", 1), ("c", "", 2)] {
+        durable.submit(submission(action)).await.unwrap();
+
+        let outcome = durable.outcome(&id(action)).await.unwrap();
+
+        assert_eq!((code(&outcome), tokens.asked()), (expected, asked));
+    }
+    assert_eq!(peer.count("tools/call"), 3);
+    durable.close().await;
+}
+
+#[test]
+fn a_text_without_a_certificate_is_no_root_certificate() {
+    for text in [
+        "",
+        "no PEM",
+        "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+    ] {
+        let refused = HttpDialer::builder().root_certificates(text.as_bytes());
+        assert!(refused.is_err(), "{text}");
+    }
 }
 
 #[tokio::test]

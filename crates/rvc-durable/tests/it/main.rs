@@ -19,6 +19,7 @@ mod peer;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod rmcp_server;
+mod rotating;
 mod scale;
 mod sdk_audit;
 mod section_26;

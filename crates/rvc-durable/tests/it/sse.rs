@@ -13,6 +13,7 @@ use rvc_durable::{
 };
 use serde_json::{Value, json};
 
+use crate::rotating::Rotating;
 use crate::sse_peer::{Opening, Sse, SsePeer};
 use crate::world::{id, robot, submission};
 
@@ -194,6 +195,79 @@ async fn credentials_that_are_refused_fail_the_start_and_delay_a_poll() {
         let (outcome, _) = run(&peer, StartPolicy::AtMostOnce).await;
         assert_eq!(outcome.phase, Phase::Completed);
     }
+}
+
+#[tokio::test]
+async fn a_token_that_expired_in_a_kept_session_is_replaced_and_the_start_is_sent_again() {
+    let peer = SsePeer::new(|_, _, nth| match nth {
+        2 => Sse::Status("401 Unauthorized", vec![]),
+        _ => Sse::Result(json!({"content": []})),
+    })
+    .await;
+    let tokens = Rotating::default();
+    let dialer = HttpDialer::builder().tokens(std::sync::Arc::new(tokens.clone()));
+    let durable = durable_with(&peer.url, dialer.build().unwrap(), PATIENCE).await;
+    for (action, asked) in [("a", 1), ("b", 2), ("c", 2)] {
+        durable.submit(submission(action)).await.unwrap();
+
+        let outcome = durable.outcome(&id(action)).await.unwrap();
+
+        assert_eq!(outcome.phase, Phase::Completed, "{action}: {outcome:?}");
+        let row = durable.action(&id(action)).await.unwrap().unwrap();
+        assert_eq!((row.starts, tokens.asked()), (1, asked), "{action}");
+    }
+    assert_eq!(peer.count("navigate_to"), 4);
+    assert_eq!(peer.count("GET"), 2);
+    durable.close().await;
+}
+
+#[tokio::test]
+async fn the_id_of_a_session_is_in_no_reason() {
+    let secret = "sid=1";
+    // Of a start that was not sent.
+    let peer = SsePeer::opening(Opening::Vanishing, |_, _, _| running()).await;
+    let durable = durable(&peer.url).await;
+    durable.submit(submission("a")).await.unwrap();
+    let last = loop {
+        let row = durable.action(&id("a")).await.unwrap().unwrap();
+        if let Some(last) = row.trouble.last {
+            break last;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert!(last.contains("HTTP request failed"), "{last}");
+    assert!(!last.contains(secret), "{last}");
+    durable.close().await;
+
+    // Of one whose answer was lost.
+    let peer = SsePeer::new(|_, _, _| Sse::HangUp).await;
+    let (outcome, _) = run(&peer, StartPolicy::AtMostOnce).await;
+    assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
+    assert!(!outcome.message.contains(secret), "{}", outcome.message);
+
+    // Of a session that is not taken.
+    let foreign = Opening::Endpoint("http://elsewhere/messages?sid=1".into());
+    let peer = SsePeer::opening(foreign, |_, _, _| running()).await;
+    let durable = self::durable(&peer.url).await;
+    let last = in_vain(&durable).await.trouble.last.unwrap();
+    assert!(last.contains("another origin"), "{last}");
+    assert!(!last.contains(secret), "{last}");
+    durable.close().await;
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_and_names_its_request_last_is_reported() {
+    let peer = SsePeer::new(|tool, _, _| match tool {
+        "get_task" => Sse::HugeNamedLast(10 << 20),
+        _ => running(),
+    })
+    .await;
+
+    let (outcome, _) = run(&peer, StartPolicy::AtMostOnce).await;
+
+    assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+    assert_eq!(peer.count("get_task"), 1);
+    assert_eq!(peer.count("GET"), 1);
 }
 
 #[tokio::test]

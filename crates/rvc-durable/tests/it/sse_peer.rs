@@ -19,6 +19,8 @@ pub(crate) enum Sse {
     Json(Value),
     /// 202, and the beginning of a result of so many bytes.
     Huge(usize),
+    /// The same with the request's id at its end.
+    HugeNamedLast(usize),
     /// This status line and these headers.
     Status(&'static str, Vec<(&'static str, String)>),
     /// 202, and then the stream ends.
@@ -59,7 +61,8 @@ struct State {
 
 enum Frame {
     Text(String),
-    Huge(Value, usize),
+    /// Bytes between a beginning and an end.
+    Huge(String, usize, String),
 }
 
 impl SsePeer {
@@ -156,10 +159,9 @@ impl SsePeer {
         while let Some(frame) = frames.recv().await {
             match frame {
                 Frame::Text(text) => socket.write_all(text.as_bytes()).await.ok()?,
-                Frame::Huge(id, bytes) => {
-                    let head = format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"");
+                Frame::Huge(head, bytes, end) => {
                     pour(socket, &head, bytes).await?;
-                    socket.write_all(b"\"}\n\n").await.ok()?;
+                    socket.write_all(end.as_bytes()).await.ok()?;
                 }
             }
         }
@@ -196,7 +198,13 @@ impl SsePeer {
                 Some(json!({"content": [{"type": "text", "text": value.to_string()}]}))
             }
             Some(Sse::Huge(bytes)) => {
-                self.send(Frame::Huge(id.clone(), bytes));
+                let head = format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"");
+                self.send(Frame::Huge(head, bytes, "\"}\n\n".to_owned()));
+                None
+            }
+            Some(Sse::HugeNamedLast(bytes)) => {
+                let head = "data: {\"jsonrpc\":\"2.0\",\"result\":\"".to_owned();
+                self.send(Frame::Huge(head, bytes, format!("\",\"id\":{id}}}\n\n")));
                 None
             }
             Some(Sse::Status(status, headers)) => return answer(socket, status, &headers).await,

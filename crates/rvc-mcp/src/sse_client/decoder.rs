@@ -1,7 +1,8 @@
 //! Reads an event stream, piece by piece, and keeps no more of it than allowed.
 //!
 //! 1. What is kept of one event is at most the cap and a chunk.
-//! 2. Of an event over the cap its beginning is reported at once; the rest is counted, not kept.
+//! 2. Of an event over the cap its beginning is reported at once, and at its end the last of it;
+//!    the rest is counted, not kept.
 //! 3. Comments are not kept at all.
 
 use std::collections::VecDeque;
@@ -15,6 +16,8 @@ pub(super) enum Heard {
     Message(Vec<u8>),
     /// The beginning of an event that is larger than allowed.
     Oversized(Vec<u8>),
+    /// The last of that event, which is at its end now.
+    OversizedEnd(Vec<u8>),
 }
 
 /// An event went on for too long after it was too large.
@@ -33,8 +36,26 @@ pub(super) struct Decoder {
     after_cr: bool,
     kind: Vec<u8>,
     data: Option<Vec<u8>>,
-    /// How much of an event that is too large was thrown away.
-    skipped: Option<usize>,
+    /// What became of an event that is too large.
+    skipped: Option<Skipped>,
+}
+
+#[derive(Debug)]
+struct Skipped {
+    bytes: usize,
+    /// The last of it, as lines.
+    tail: Vec<u8>,
+}
+
+impl Skipped {
+    fn keep(&mut self, text: &[u8]) {
+        self.tail
+            .extend_from_slice(&text[text.len().saturating_sub(TAIL)..]);
+        // Not at every piece, which may be of one byte.
+        if self.tail.len() > 2 * TAIL {
+            self.tail.drain(..self.tail.len() - TAIL);
+        }
+    }
 }
 
 impl Decoder {
@@ -86,8 +107,9 @@ impl Decoder {
             return Ok(());
         }
         if let Some(skipped) = &mut self.skipped {
-            *skipped = skipped.saturating_add(text.len());
-            let is_endless = *skipped / SKIPPED_CAPS > self.largest;
+            skipped.bytes = skipped.bytes.saturating_add(text.len());
+            skipped.keep(text);
+            let is_endless = skipped.bytes / SKIPPED_CAPS > self.largest;
             return if is_endless { Err(Endless) } else { Ok(()) };
         }
         self.line.extend_from_slice(text);
@@ -97,10 +119,18 @@ impl Decoder {
             if let (b"data", value) = field(&self.line) {
                 beginning.extend_from_slice(value);
             }
+            let mut skipped = Skipped {
+                bytes: 0,
+                tail: Vec::new(),
+            };
+            skipped.keep(&beginning);
+            // These lines have lost their field names already.
+            let newlines = skipped.tail.iter_mut().filter(|byte| **byte == b'\n');
+            newlines.for_each(|byte| *byte = b' ');
+            self.skipped = Some(skipped);
             beginning.truncate(HEAD);
             heard.push_back(Heard::Oversized(beginning));
             self.line = Vec::new();
-            self.skipped = Some(0);
         }
         Ok(())
     }
@@ -114,6 +144,8 @@ impl Decoder {
         }
         if is_empty {
             self.end_event(heard);
+        } else if let Some(skipped) = self.skipped.as_mut().filter(|_| !self.is_comment) {
+            skipped.keep(b"\n");
         } else if !self.is_comment && self.skipped.is_none() {
             match field(&line) {
                 (b"event", kind) => self.kind = kind.to_vec(),
@@ -131,7 +163,10 @@ impl Decoder {
 
     fn end_event(&mut self, heard: &mut VecDeque<Heard>) {
         let kind = std::mem::take(&mut self.kind);
-        self.skipped = None;
+        if let Some(skipped) = self.skipped.take() {
+            heard.push_back(Heard::OversizedEnd(data_in(&skipped.tail)));
+            return;
+        }
         let Some(data) = self.data.take() else {
             return;
         };
@@ -154,11 +189,27 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
+/// The data in the last lines of an event. The first of them is cut, and has no field name.
+fn data_in(lines: &[u8]) -> Vec<u8> {
+    let mut lines = lines.split(|byte| *byte == b'\n');
+    let mut data = lines.next().unwrap_or_default().to_vec();
+    for line in lines {
+        if let (b"data", value) = field(line) {
+            data.push(b'\n');
+            data.extend_from_slice(value);
+        }
+    }
+    data
+}
+
 /// What "data: " takes of a line.
 const FIELD_NAME: usize = 6;
 
 /// How much of an event that is too large is shown: enough for a JSON-RPC message's id.
 const HEAD: usize = 4 << 10;
+
+/// How much of its end is shown: enough for an id that comes last.
+const TAIL: usize = 512;
 
 /// How many times the cap is thrown away of one event.
 const SKIPPED_CAPS: usize = 16;
@@ -235,11 +286,37 @@ mod tests {
         ] {
             let heard = decode(&[text.as_bytes()], 50);
 
-            let Ok([Heard::Oversized(beginning), next]) = heard.as_deref() else {
+            let Ok([Heard::Oversized(beginning), Heard::OversizedEnd(_), next]) = heard.as_deref()
+            else {
                 panic!("{heard:?}");
             };
             assert!(beginning.starts_with(b"xxxxxxxxxx") && beginning.len() <= 4096);
             assert_eq!(next, &message("{}"));
+        }
+    }
+
+    #[test]
+    fn an_event_over_the_cap_shows_its_end_wherever_the_stream_is_cut() {
+        let long = "x".repeat(2_000);
+        for text in [
+            format!("data: {{\"result\":\"{long}\",\"id\":17}}\n\n"),
+            format!(
+                "data: {{\"result\":\"{long}\",\r\n: ping\r\nid: 3\r\ndata: \"id\":17}}\r\n\r\n"
+            ),
+            format!("data: {{\"result\":\ndata: \"{long}\"\ndata:,\"id\":17}}\n\n"),
+        ] {
+            for size in [1, 7, 100, text.len()] {
+                let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+
+                let heard = decode(&pieces, 50);
+
+                let Ok([Heard::Oversized(_), Heard::OversizedEnd(end)]) = heard.as_deref() else {
+                    panic!("{heard:?}");
+                };
+                let end = String::from_utf8(end.clone()).unwrap().replace('\n', "");
+                assert!(end.ends_with("x\",\"id\":17}"), "{size}: {end}");
+                assert!(end.len() <= 2 * TAIL);
+            }
         }
     }
 

@@ -37,7 +37,7 @@ pub enum SseClientError<E> {
     /// The endpoint belongs to another origin than the stream.
     #[error("the event stream names an endpoint of another origin: {endpoint:?}")]
     ForeignEndpoint {
-        /// What it named.
+        /// What it named, without its query.
         endpoint: String,
     },
 

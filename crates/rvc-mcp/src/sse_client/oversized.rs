@@ -20,14 +20,46 @@ pub(super) fn answer(request: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(error, Some(request))
 }
 
-/// The request that a message answers, as far as its beginning says.
-///
-/// A request of the server's has an id too, which is not ours.
-pub(super) fn answered(head: &[u8]) -> Option<RequestId> {
+/// What a message is, as far as its beginning says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// The answer to this request.
+    Answers(RequestId),
+    /// An answer, and nobody knows yet to what.
+    Answer,
+    /// None. A request of the server's has an id too, which is not ours.
+    Other,
+}
+
+/// Reads the beginning of a message.
+pub(super) fn beginning(head: &[u8]) -> Beginning {
     let mut found = Found::default();
-    // It breaks off, so it always is an error; what came before is what counts.
+    // It breaks off, which is an error; what came before is what counts.
     let _ = serde_json::Deserializer::from_slice(head).deserialize_map(&mut found);
-    found.id.filter(|_| found.is_answer)
+    match found {
+        Found {
+            is_answer: false, ..
+        } => Beginning::Other,
+        Found { id: Some(id), .. } => Beginning::Answers(id),
+        Found { id: None, .. } => Beginning::Answer,
+    }
+}
+
+/// The id among the last members of a message, of which this is the end.
+///
+/// What follows a comma is the rest of the message's own object when it is one with a brace before
+/// it and nothing is left over. A comma in a string has an odd number of quotes after it, and one
+/// in an inner value more that closes than opens.
+pub(super) fn last_id(tail: &[u8]) -> Option<RequestId> {
+    let commas = tail.iter().enumerate().filter(|(_, byte)| **byte == b',');
+    let rests = commas.map(|(at, _)| &tail[at + 1..]);
+    rests.map(|rest| [b"{", rest].concat()).find_map(|object| {
+        let mut found = Found::default();
+        let mut json = serde_json::Deserializer::from_slice(&object);
+        json.deserialize_map(&mut found).ok()?;
+        json.end().ok()?;
+        found.id
+    })
 }
 
 #[derive(Default)]
@@ -57,6 +89,7 @@ impl<'de> Visitor<'de> for &mut Found {
                 map.next_value::<IgnoredAny>()?;
             }
         }
+        self.id = id.or(self.id.take());
         Ok(())
     }
 }
@@ -67,34 +100,61 @@ mod tests {
 
     #[test]
     fn only_an_answer_with_a_whole_id_names_its_request() {
+        let answers = Beginning::Answers(RequestId::Number(17));
         for (head, expected) in [
             (
                 r#"{"jsonrpc":"2.0","id":17,"result":{"content":[{"te"#,
-                Some(17),
+                &answers,
             ),
             (
                 r#"{"id":17,"jsonrpc":"2.0","error":{"code":1,"mess"#,
-                Some(17),
+                &answers,
             ),
-            (r#"{"result":{"id":3},"id":17,"x":"#, Some(17)),
-            // Cut in the id, or before what it is.
-            (r#"{"result":{},"id":1"#, None),
-            (r#"{"jsonrpc":"2.0","id":17,"res"#, None),
+            (r#"{"result":{"id":3},"id":17,"x":"#, &answers),
+            (r#"{"result":{"id":3},"id":17}"#, &answers),
+            // Cut in the id, or before it.
+            (r#"{"result":{},"id":1"#, &Beginning::Answer),
+            (r#"{"jsonrpc":"2.0","result":{"id":17,"#, &Beginning::Answer),
+            // Cut before what it is.
+            (r#"{"jsonrpc":"2.0","id":17,"res"#, &Beginning::Other),
             // The server's own requests and notifications.
             (
                 r#"{"jsonrpc":"2.0","id":17,"method":"sampling/createMessage","params":{"#,
-                None,
+                &Beginning::Other,
             ),
             (
                 r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"id":17,"result":"#,
-                None,
+                &Beginning::Other,
             ),
-            (r#"{"jsonrpc":"2.0","result":{"id":17,"#, None),
-            ("[1,", None),
+            ("[1,", &Beginning::Other),
+            ("", &Beginning::Other),
+        ] {
+            assert_eq!(&beginning(head.as_bytes()), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn an_id_at_the_end_is_read_and_one_of_an_inner_object_or_a_string_is_not() {
+        for (tail, expected) in [
+            (r#"xxx"}]},"id":17}"#, Some(17)),
+            (
+                r#"xxx"}], "isError": false}, "id": 17, "jsonrpc": "2.0"} "#,
+                Some(17),
+            ),
+            (r#"x, y"},"id":17,"_meta":{"id":3}}"#, Some(17)),
+            // Of an inner object.
+            (r#"xxx"}],"id":3}}"#, None),
+            (r#"xxx"}]},"_meta":{"a":1,"id":3}}"#, None),
+            // In a string.
+            (r#"x,\"id\":3}"}]}}"#, None),
+            (r#"x,"}]}}"#, None),
+            // Cut off, or none.
+            (r#"xxx"}]},"id":17"#, None),
+            (r#"xxx"}]},"id":{}}"#, None),
             ("", None),
         ] {
             let expected = expected.map(RequestId::Number);
-            assert_eq!(answered(head.as_bytes()), expected, "{head}");
+            assert_eq!(last_id(tail.as_bytes()), expected, "{tail}");
         }
     }
 }

@@ -112,6 +112,13 @@ impl Wire {
     async fn serving(
         script: impl Fn(&Value, &Stream) -> Post + Send + Sync + 'static,
     ) -> (Self, RunningService<RoleClient, ()>) {
+        Self::serving_to(config(), script).await
+    }
+
+    async fn serving_to(
+        config: SseClientConfig,
+        script: impl Fn(&Value, &Stream) -> Post + Send + Sync + 'static,
+    ) -> (Self, RunningService<RoleClient, ()>) {
         let wire = Self::new(move |message, stream| match message["method"].as_str() {
             Some("initialize") => {
                 let hello = json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
@@ -123,7 +130,7 @@ impl Wire {
             _ => Post::Accepted,
         });
         wire.stream().write(ENDPOINT);
-        let client = SseClient::connect(wire.clone(), config()).await.unwrap();
+        let client = SseClient::connect(wire.clone(), config).await.unwrap();
         let service = ().serve(client).await.unwrap();
         (wire, service)
     }
@@ -480,6 +487,73 @@ async fn an_answer_over_the_cap_is_an_error_for_its_own_request_alone() {
     let ended = call(&service).await;
     assert!(ended.is_err(), "{ended:?}");
     assert!(service.peer().is_transport_closed());
+}
+
+/// An answer of 5,000 bytes that begins with its result, and how it ends.
+fn oversized(end: &str) -> String {
+    let text = "x".repeat(5_000);
+    format!("data: {{\"jsonrpc\":\"2.0\",\"result\":{{\"x\":\"{text}\"}}{end}}}\n\n")
+}
+
+fn is_too_large(answer: &Result<CallToolResult, ServiceError>) -> bool {
+    let Err(ServiceError::McpError(error)) = answer else {
+        return false;
+    };
+    error.data.as_ref().is_some_and(|it| it[TOO_LARGE] == true)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_over_the_cap_that_names_its_request_last_is_an_error_for_it_alone() {
+    let config = config().max_message_bytes(1_000);
+    let (_wire, service) = Wire::serving_to(config, |call, stream| {
+        if call["params"]["name"] == "drive" {
+            stream.write(oversized(&format!(",\"id\":{}", call["id"])));
+            stream.text(&json!({"id": call["id"].as_i64().unwrap() - 1}), "there");
+        }
+        Post::Accepted
+    })
+    .await;
+    let other = CallToolRequestParams::new("other");
+
+    let other = service.peer().call_tool(other);
+    let (other, too_large) = tokio::join!(other, call(&service));
+
+    assert!(is_too_large(&too_large), "{too_large:?}");
+    assert!(other.is_ok(), "{other:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_over_the_cap_without_an_id_is_for_the_only_request_or_ends_the_session() {
+    let config = config().max_message_bytes(1_000);
+    let (wire, service) = Wire::serving_to(config.clone(), |call, stream| {
+        if call["params"]["name"] == "drive" {
+            stream.write(oversized(""));
+        }
+        Post::Accepted
+    })
+    .await;
+    let only = call(&service).await;
+    assert!(is_too_large(&only), "{only:?}");
+    assert_eq!(wire.calls(), 1);
+
+    let other = CallToolRequestParams::new("other");
+    let other = service.peer().call_tool(other);
+    let both = tokio::join!(other, call(&service));
+    assert!(matches!(both.0, Err(ServiceError::TransportClosed)));
+    assert!(matches!(both.1, Err(ServiceError::TransportClosed)));
+
+    // One that goes on for so long that the session ends before it does.
+    let (_wire, service) = Wire::serving_to(config, |_, stream| {
+        stream.write("data: {\"jsonrpc\":\"2.0\",\"result\":{\"x\":\"");
+        for _ in 0..20 {
+            stream.write("x".repeat(1_000));
+        }
+        Post::Accepted
+    })
+    .await;
+    let endless = call(&service).await;
+    assert!(is_too_large(&endless), "{endless:?}");
+    assert!(call(&service).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
