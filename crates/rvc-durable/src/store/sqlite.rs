@@ -116,8 +116,8 @@ fn wall_clock() -> Moment {
 /// Linkages, ledger and registrations in one `SQLite` database.
 ///
 /// WAL, `synchronous=FULL`: what returned `Ok` survives a loss of power, as far as the disk
-/// tells the truth. One thread writes; it groups what is waiting into one commit, with a
-/// savepoint for each operation, so that one that is refused leaves the others alone.
+/// tells the truth. One thread writes; it groups what is waiting into one commit. An operation
+/// that is refused leaves the others of its group alone.
 ///
 /// Several processes may open the same file; leases keep them apart. The file must be on a
 /// local disk.

@@ -1,7 +1,8 @@
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::{registrations, rows};
 use crate::linkage::{Fence, Linkage};
@@ -9,7 +10,7 @@ use crate::moment::Moment;
 use crate::name::{RegistrationId, RunId};
 use crate::plan::{HORIZON, RunState};
 use crate::registration::Registration;
-use crate::store::record::{self, COLUMNS, SOURCE};
+use crate::store::record::{self, COLUMNS};
 use crate::store::{
     Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, StoreError, Surroundings,
 };
@@ -18,10 +19,18 @@ use crate::store::{
 ///
 /// A time further ahead than anything is ever set was written under a clock that has been set
 /// back since: a second range of the same index.
-const DUE: &str = "SELECT action_id FROM mcp_action_tasks INDEXED BY due_by_registration \
-    WHERE registration_id = ?1 AND next_due IS NOT NULL AND next_due BETWEEN ?2 AND ?3 \
-    AND (lease_until IS NULL OR lease_until <= ?4 OR lease_until > ?5) \
-    ORDER BY next_due LIMIT ?6";
+///
+/// The columns of a row after [`COLUMNS`] are its fence, its wakes and whether it was leased.
+pub(super) static DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {COLUMNS}, t.fence, t.wakes, t.lease_owner IS NOT NULL \
+         FROM mcp_action_tasks AS t INDEXED BY due_by_registration \
+         LEFT JOIN mcp_action_outcomes AS o USING (action_id) \
+         WHERE t.registration_id = ?1 AND t.next_due IS NOT NULL AND t.next_due BETWEEN ?2 AND ?3 \
+         AND (t.lease_until IS NULL OR t.lease_until <= ?4 OR t.lease_until > ?5) \
+         ORDER BY t.next_due LIMIT ?6"
+    )
+});
 
 pub(super) fn claim(
     db: &Connection,
@@ -30,7 +39,8 @@ pub(super) fn claim(
 ) -> Result<Claims, StoreError> {
     let mut registrations = registrations_with_work(db)?;
     registrations.sort_by(|one, other| request.turn(one).cmp(&request.turn(other)));
-    let mut wanted = Vec::new();
+    let mut wanted: Vec<Due> = Vec::new();
+    let mut unreadable = Vec::new();
     let mut left = request.limit;
     // Fair shares first; what nobody else wants goes to whoever has more.
     for greedy in [false, true] {
@@ -39,7 +49,8 @@ pub(super) fn claim(
             if left == 0 {
                 break;
             }
-            let taken = wanted.iter().filter(|(_, of)| *of == registration).count();
+            let of_it = |due: &&Due| due.row.registration == *registration;
+            let taken = wanted.iter().filter(of_it).count();
             let taken = u32::try_from(taken).unwrap_or(u32::MAX);
             let in_hand = request.in_hand.get(registration).copied().unwrap_or(0);
             let room = request
@@ -51,20 +62,22 @@ pub(super) fn claim(
             if quota == 0 || (greedy && taken == 0) {
                 continue;
             }
-            let due = due(db, now, registration, taken + quota)?;
-            for action in due.into_iter().skip(taken as usize) {
-                wanted.push((action, registration));
-                left -= 1;
-            }
+            let due = due(db, now, registration, taken, quota, &mut unreadable)?;
+            left = left.saturating_sub(u32::try_from(due.len()).unwrap_or(u32::MAX));
+            wanted.extend(due);
         }
     }
     let mut rows = Vec::with_capacity(wanted.len());
-    let mut leasing = Leasing::new(db, now, request);
-    for (action, _) in wanted {
-        match leasing.lease(&action) {
+    let mut leasing = Leasing::new(db, now, request)?;
+    for (action, error) in unreadable {
+        record::unreadable(&action, &error);
+        leasing.set_aside(&action)?;
+    }
+    for due in wanted {
+        let action = due.row.action.clone();
+        match leasing.lease(due) {
             Err(error @ StoreError::Corrupt { .. }) => {
-                record::unreadable(&action, &error);
-                leasing.set_aside(&action)?;
+                record::unreadable(action.as_str(), &error);
             }
             claimed => rows.push(claimed?),
         }
@@ -94,65 +107,95 @@ fn registrations_with_work(db: &Connection) -> Result<Vec<RegistrationId>, Store
     Ok(found)
 }
 
+/// A row to lease, as it is before.
+struct Due {
+    row: Linkage,
+    fence: Fence,
+    wakes: u64,
+    is_leased: bool,
+}
+
+/// At most `quota` rows of a registration, after the first `taken`, and what cannot be read.
 fn due(
     db: &Connection,
     now: Moment,
     registration: &RegistrationId,
-    limit: u32,
-) -> Result<Vec<String>, StoreError> {
+    taken: u32,
+    quota: u32,
+    unreadable: &mut Vec<(String, StoreError)>,
+) -> Result<Vec<Due>, StoreError> {
     let horizon = now.after(HORIZON).unix_ms();
-    let mut statement = db.prepare_cached(DUE)?;
-    let mut found: Vec<String> = Vec::new();
+    let mut statement = db.prepare_cached(&DUE)?;
+    let mut found = Vec::new();
+    let mut seen = 0;
     for (from, to) in [
         (i64::MIN, now.unix_ms()),
         (horizon.saturating_add(1), i64::MAX),
     ] {
-        let room = i64::from(limit) - i64::try_from(found.len()).unwrap_or(i64::MAX);
         let parameters = params![
             registration.as_str(),
             from,
             to,
             now.unix_ms(),
             horizon,
-            room
+            taken + quota - seen
         ];
         let mut rows = statement.query(parameters)?;
         while let Some(row) = rows.next()? {
-            found.push(row.get(0)?);
+            seen += 1;
+            if seen > taken {
+                match read(row) {
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        unreadable.push((row.get(0)?, error));
+                    }
+                    due => found.push(due?),
+                }
+            }
         }
-        if found.len() >= limit as usize {
+        if seen == taken + quota {
             break;
         }
     }
     Ok(found)
 }
 
+fn read(row: &Row<'_>) -> Result<Due, StoreError> {
+    let number =
+        |column| Ok::<_, StoreError>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0));
+    Ok(Due {
+        fence: Fence::new(number(42)?),
+        wakes: number(43)?,
+        is_leased: row.get(44)?,
+        row: record::linkage(row)?,
+    })
+}
+
 /// What the rows of one claim have in common, read once.
 struct Leasing<'a> {
     db: &'a Connection,
+    update: CachedStatement<'a>,
     owner: LeaseOwner,
     /// The owner as its column has it.
     owner_text: String,
     until: Moment,
-    select: String,
     runs: HashMap<RunId, Option<RunState>>,
     registrations: HashMap<RegistrationId, Option<Registration>>,
 }
 
 impl<'a> Leasing<'a> {
-    fn new(db: &'a Connection, now: Moment, request: &ClaimRequest) -> Self {
-        Self {
+    fn new(db: &'a Connection, now: Moment, request: &ClaimRequest) -> Result<Self, StoreError> {
+        Ok(Self {
             db,
+            update: db.prepare_cached(
+                "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, fence = ?4 \
+                 WHERE action_id = ?1",
+            )?,
             owner: request.owner,
             owner_text: request.owner.to_string(),
             until: now.after(request.lease.min(HORIZON)),
-            select: format!(
-                "SELECT {COLUMNS}, t.fence, t.wakes, t.lease_owner IS NOT NULL FROM {SOURCE} \
-                 WHERE t.action_id = ?1"
-            ),
             runs: HashMap::new(),
             registrations: HashMap::new(),
-        }
+        })
     }
 
     /// Leases a row that cannot be read, so that it is not in the way of the others.
@@ -166,41 +209,25 @@ impl<'a> Leasing<'a> {
         Ok(())
     }
 
-    fn lease(&mut self, action: &str) -> Result<Claimed, StoreError> {
-        let mut statement = self.db.prepare_cached(&self.select)?;
-        let mut found = statement.query([action])?;
-        let row = found.next()?.ok_or_else(|| StoreError::Engine {
-            detail: "a row vanished while it was leased".to_owned(),
-        })?;
-        let number = |column| -> Result<u64, StoreError> {
-            Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
-        };
-        let (fence, wakes) = (Fence::new(number(42)? + 1), number(43)?);
-        let recovered = row.get(44)?;
-        let row = record::linkage(row)?;
+    fn lease(&mut self, due: Due) -> Result<Claimed, StoreError> {
         let claim = Claim {
-            action: row.action.clone(),
+            action: due.row.action.clone(),
             owner: self.owner,
-            fence,
-            wakes,
+            fence: Fence::new(due.fence.get() + 1),
+            wakes: due.wakes,
         };
-        self.db
-            .prepare_cached(
-                "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, fence = ?4 \
-                 WHERE action_id = ?1",
-            )?
-            .execute(params![
-                action,
-                self.owner_text,
-                self.until.unix_ms(),
-                self::fence(&claim)
-            ])?;
+        self.update.execute(params![
+            claim.action.as_str(),
+            self.owner_text,
+            self.until.unix_ms(),
+            fence(&claim)
+        ])?;
         Ok(Claimed {
             claim,
-            recovered,
+            recovered: due.is_leased,
             until: self.until,
-            surroundings: self.surroundings(&row)?,
-            row,
+            surroundings: self.surroundings(&due.row)?,
+            row: due.row,
         })
     }
 

@@ -18,6 +18,7 @@ pub(super) enum Access {
 /// An operation that waits for its turn, and for the commit that makes it durable.
 pub(super) trait Operation: Send {
     fn access(&self) -> Access;
+    /// Does the work, from the beginning each time, and says whether it was done.
     fn run(&mut self, db: &Connection, now: Moment) -> bool;
     /// Reports what `run` found out, or that its transaction failed after all.
     fn reply(self: Box<Self>, committed: Result<(), StoreError>);
@@ -70,9 +71,8 @@ impl Engine {
         Self { db, clock }
     }
 
-    /// Carries a group out in one transaction, with what `more` brings until then. An operation
-    /// that is refused is rolled back to its savepoint; a transaction that fails, fails all of
-    /// its operations.
+    /// Carries a group out in one transaction, with what `more` brings until then. A transaction
+    /// that fails, fails all of its operations.
     fn carry_out(&mut self, mut group: Vec<Box<dyn Operation>>, more: impl FnMut() -> More) {
         let committed = self.transaction(&mut group, more);
         for operation in group {
@@ -80,19 +80,34 @@ impl Engine {
         }
     }
 
+    /// Operations have no savepoint of their own: it would have the engine copy each page that
+    /// each of them writes, for the few that are refused after they changed something. Such a one
+    /// takes the transaction back, and leaves the group; the others are carried out anew.
     fn transaction(
         &mut self,
         group: &mut Vec<Box<dyn Operation>>,
         mut more: impl FnMut() -> More,
     ) -> Result<(), StoreError> {
         let writes = group.iter().any(|it| it.access() == Access::Write);
-        self.say(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
-        let now = (self.clock)();
+        let mut now = self.begin(writes)?;
         let mut next = 0;
         loop {
             while let Some(operation) = group.get_mut(next) {
-                self.one(operation.as_mut(), now)?;
+                let before = self.db.total_changes();
+                let done = operation.run(&self.db, now);
+                if self.db.is_autocommit() {
+                    // The engine gave the whole transaction up (a full disk does that).
+                    return Err(StoreError::Engine {
+                        detail: "the transaction was rolled back".to_owned(),
+                    });
+                }
                 next += 1;
+                if !done && self.db.total_changes() != before {
+                    self.say("ROLLBACK")?;
+                    group.remove(next - 1).reply(Ok(()));
+                    now = self.begin(writes)?;
+                    next = 0;
+                }
             }
             // Callers come in groups, as the commit before let them go: the first of them is not
             // to be committed alone. What only reads holds no lock that a write could use.
@@ -104,32 +119,14 @@ impl Engine {
                 None => break,
             }
         }
-        if let Err(error) = self.say("COMMIT") {
+        self.say("COMMIT").inspect_err(|_| {
             let _ = self.db.execute_batch("ROLLBACK");
-            return Err(error);
-        }
-        Ok(())
+        })
     }
 
-    fn one(&self, operation: &mut dyn Operation, now: Moment) -> Result<(), StoreError> {
-        self.say("SAVEPOINT operation")?;
-        let done = operation.run(&self.db, now);
-        if self.db.is_autocommit() {
-            // The engine gave the whole transaction up (a full disk does that).
-            return Err(StoreError::Engine {
-                detail: "the transaction was rolled back".to_owned(),
-            });
-        }
-        let undone = if done {
-            Ok(())
-        } else {
-            self.say("ROLLBACK TO operation")
-        };
-        undone
-            .and_then(|()| self.say("RELEASE operation"))
-            .inspect_err(|_| {
-                let _ = self.db.execute_batch("ROLLBACK");
-            })
+    fn begin(&self, writes: bool) -> Result<Moment, StoreError> {
+        self.say(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" })?;
+        Ok((self.clock)())
     }
 
     /// Executes a statement that has no parameters.

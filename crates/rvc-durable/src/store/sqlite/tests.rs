@@ -233,6 +233,54 @@ async fn an_operation_that_is_refused_leaves_its_group_alone() {
     assert_eq!(store.rows(Filter::all()).await.unwrap().len(), 2);
 }
 
+#[tokio::test]
+async fn an_operation_that_fails_half_way_is_undone_and_its_group_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+
+    // Holds the thread until all wait, so that they become one group.
+    let (all_wait, waits) = std::sync::mpsc::channel::<()>();
+    let first = store.change(move |_, _| {
+        let _ = waits.recv();
+        Ok(())
+    });
+    let good = store.submit(submission("a", "robot"), HostKind::Ledger);
+    let broken = store.change(|db, _| {
+        db.execute_batch(
+            "INSERT INTO runs (run_id, owner_id, created_at) VALUES ('half', 'x', 0)",
+        )?;
+        Ok(db.execute_batch("INSERT INTO nonsense VALUES (1)")?)
+    });
+    let also_good = store.submit(submission("b", "robot"), HostKind::Ledger);
+    drop(all_wait);
+    let (first, good, broken, also_good) = tokio::join!(first, good, broken, also_good);
+
+    assert_eq!(first, Ok(()));
+    assert_eq!((good, also_good), (Ok(Submitted::New), Ok(Submitted::New)));
+    assert!(broken.is_err());
+    assert_eq!(store.rows(Filter::all()).await.unwrap().len(), 2);
+    let half = store.read(|db, _| rows::run(db, &"half".parse().unwrap()));
+    assert_eq!(half.await, Ok(None));
+}
+
+#[test]
+fn a_claim_takes_due_rows_in_the_order_of_their_index() {
+    let mut db = Connection::open_in_memory().unwrap();
+    migration::prepare(&mut db).unwrap();
+
+    let plan: Vec<String> = db
+        .prepare(&format!("EXPLAIN QUERY PLAN {}", *claim::DUE))
+        .unwrap()
+        .query_map([rusqlite::types::Null; 6], |row| row.get(3))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+
+    let plan = plan.join("; ");
+    assert!(plan.contains("USING INDEX due_by_registration"), "{plan}");
+    assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+}
+
 #[test]
 fn a_claim_reads_the_index_of_due_rows_and_nothing_else() {
     let mut db = Connection::open_in_memory().unwrap();

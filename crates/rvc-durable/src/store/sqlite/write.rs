@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::claim::{HELD, fence};
@@ -7,16 +9,18 @@ use crate::moment::Moment;
 use crate::outcome::Outcome;
 use crate::phase::Phase;
 use crate::store::record::{self, Value};
-use crate::store::{StoreError, Write, Written};
+use crate::store::{Claim, StoreError, Write, Written};
 
 pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
+    if write.row.outcome.is_none()
+        && write.row.phase == write.expect
+        && write.answered.is_empty()
+        && update(db, now, write, Change::Plain)?
+    {
+        return Ok(Written::Applied);
+    }
     let claim = &write.claim;
-    let Some(Held {
-        phase,
-        is_linked,
-        is_guarded,
-    }) = held(db, write)?
-    else {
+    let Some(Held { phase, is_linked }) = held(db, claim)? else {
         return Ok(Written::Stale);
     };
     if cancelled_by_run(db, &write.row)? {
@@ -36,7 +40,7 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
     {
         finish(db, &write.row, outcome, finished_at)?;
     }
-    update(db, now, write, is_guarded)?;
+    update(db, now, write, Change::Guarded)?;
     for key in &write.answered {
         db.prepare_cached(
             "UPDATE mcp_input_answers SET sent = 1 WHERE action_id = ?1 AND input_key = ?2",
@@ -50,44 +54,17 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
 struct Held {
     phase: String,
     is_linked: bool,
-    /// Whether the write changes something that triggers watch over, or an index other than that
-    /// of the due times. Most polls bring nothing of the kind, and cost a third without it.
-    is_guarded: bool,
 }
 
-fn held(db: &Connection, write: &Write) -> Result<Option<Held>, StoreError> {
-    let (claim, row) = (&write.claim, &write.row);
-    let remote = row.remote.as_ref();
-    let sql = format!(
-        "SELECT phase, remote_task_id IS NOT NULL, NOT (phase = ?4 AND starts = ?5 \
-         AND sent_at IS ?6 AND kind IS ?7 AND remote_task_id IS ?8 AND remote_created_at IS ?9 \
-         AND remote_ended = ?10 AND clean_up_open = ?11 AND cancel_asked = ?12 \
-         AND cancel_acknowledged_at IS ?13 AND looked = ?14) FROM mcp_action_tasks WHERE {HELD}"
-    );
+fn held(db: &Connection, claim: &Claim) -> Result<Option<Held>, StoreError> {
     let held = db
-        .prepare_cached(&sql)?
+        .prepare_cached(&HELD_ROW)?
         .query_row(
-            params![
-                claim.action.as_str(),
-                claim.owner.to_string(),
-                fence(claim),
-                row.phase.as_str(),
-                row.starts,
-                row.sent_at.map(Moment::unix_ms),
-                remote.map(|it| it.kind.as_str()),
-                remote.map(|it| it.id.as_str()),
-                remote.map(|it| it.created_at.as_str()),
-                remote.is_some_and(|it| it.ended),
-                row.clean_up.open,
-                row.clean_up.asked,
-                row.clean_up.acknowledged_at.map(Moment::unix_ms),
-                row.clean_up.looked,
-            ],
+            params![claim.action.as_str(), claim.owner.to_string(), fence(claim)],
             |found| {
                 Ok(Held {
                     phase: found.get(0)?,
                     is_linked: found.get(1)?,
-                    is_guarded: found.get(2)?,
                 })
             },
         )
@@ -179,24 +156,26 @@ pub(super) fn finish(
     Ok(())
 }
 
-fn update(db: &Connection, now: Moment, write: &Write, is_guarded: bool) -> Result<(), StoreError> {
+/// What a write changes of its row.
+#[derive(Clone, Copy)]
+enum Change {
+    /// Nothing that triggers watch over, and no index other than that of the due times. Most
+    /// polls bring nothing else, and are this one statement, which runs no trigger.
+    Plain,
+    Guarded,
+}
+
+/// Writes a row that its claim still holds, and says whether it did: as [`Change::Plain`] it does
+/// not where there is more to change.
+fn update(db: &Connection, now: Moment, write: &Write, change: Change) -> Result<bool, StoreError> {
     let row = &write.row;
-    let guarded = if is_guarded { GUARDED } else { "" };
-    let sql = format!(
-        "UPDATE mcp_action_tasks SET {guarded} remote_task_status = ?10, progress = ?12, \
-         remote_ttl_ms = ?13, poll_interval_ms = ?14, polls = ?15, last_polled_at = ?16, \
-         errors = ?17, gone = ?18, malformed = ?19, last_error = ?20, input_requests = ?21, \
-         updated_at = ?26, \
-         next_due = CASE WHEN ?27 IS NOT NULL AND wakes > ?28 THEN min(?26, ?27) ELSE ?27 END, \
-         lease_owner = CASE WHEN ?29 THEN lease_owner END, \
-         lease_until = CASE WHEN ?29 THEN lease_until END WHERE {HELD}"
-    );
     let owner = write.claim.owner.to_string();
-    let mut values = vec![
+    let mut values = Vec::with_capacity(29);
+    values.extend([
         Value::text(write.claim.action.as_str()),
         Value::text(&owner),
         Value::count(write.claim.fence.get()),
-    ];
+    ]);
     values.extend(record::changes(row));
     values.extend([
         Value::moment(now),
@@ -204,11 +183,40 @@ fn update(db: &Connection, now: Moment, write: &Write, is_guarded: bool) -> Resu
         Value::count(write.claim.wakes),
         Value::Flag(write.keep_lease),
     ]);
-    db.prepare_cached(&sql)?.execute(params_from_iter(values))?;
-    Ok(())
+    let sql: &str = match change {
+        Change::Plain => &PLAIN,
+        Change::Guarded => &GUARDED,
+    };
+    let changed = db.prepare_cached(sql)?.execute(params_from_iter(values))?;
+    Ok(changed == 1)
 }
 
-/// What [`Held::is_guarded`] compares.
-const GUARDED: &str = "phase = ?4, starts = ?5, sent_at = ?6, kind = ?7, remote_task_id = ?8, \
-    remote_created_at = ?9, remote_ended = ?11, clean_up_open = ?22, cancel_asked = ?23, \
-    cancel_acknowledged_at = ?24, looked = ?25,";
+static HELD_ROW: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT phase, remote_task_id IS NOT NULL FROM mcp_action_tasks WHERE {HELD}")
+});
+
+static PLAIN: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "UPDATE mcp_action_tasks SET {CHANGED} WHERE {HELD} AND phase = ?4 AND starts = ?5 \
+         AND sent_at IS ?6 AND kind IS ?7 AND remote_task_id IS ?8 AND remote_created_at IS ?9 \
+         AND remote_task_status IS ?10 AND remote_ended = ?11 AND clean_up_open = ?22 \
+         AND cancel_asked = ?23 AND cancel_acknowledged_at IS ?24 AND looked = ?25"
+    )
+});
+
+static GUARDED: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "UPDATE mcp_action_tasks SET {CHANGED}, phase = ?4, starts = ?5, sent_at = ?6, kind = ?7, \
+         remote_task_id = ?8, remote_created_at = ?9, remote_task_status = ?10, \
+         remote_ended = ?11, clean_up_open = ?22, cancel_asked = ?23, \
+         cancel_acknowledged_at = ?24, looked = ?25 WHERE {HELD}"
+    )
+});
+
+/// What both change.
+const CHANGED: &str = "progress = ?12, remote_ttl_ms = ?13, poll_interval_ms = ?14, polls = ?15, \
+    last_polled_at = ?16, errors = ?17, gone = ?18, malformed = ?19, last_error = ?20, \
+    input_requests = ?21, updated_at = ?26, \
+    next_due = CASE WHEN ?27 IS NOT NULL AND wakes > ?28 THEN min(?26, ?27) ELSE ?27 END, \
+    lease_owner = CASE WHEN ?29 THEN lease_owner END, \
+    lease_until = CASE WHEN ?29 THEN lease_until END";
