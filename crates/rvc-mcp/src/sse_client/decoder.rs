@@ -308,7 +308,7 @@ mod tests {
             for size in [1, 7, 100, text.len()] {
                 let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
 
-                let heard = decode(&pieces, 50);
+                let heard = decode(&pieces, 200);
 
                 let Ok([Heard::Oversized(_), Heard::OversizedEnd(end)]) = heard.as_deref() else {
                     panic!("{heard:?}");
