@@ -252,7 +252,7 @@ impl<H: SseHttp> Transport<RoleClient> for SseClient<H> {
                     }
                     Err(error) => tracing::debug!(%error, "an event is no JSON-RPC message"),
                 },
-                Some(Heard::Oversized(head)) => match oversized::beginning(&head) {
+                Some(Heard::Oversized(bytes)) => match oversized::beginning(&bytes) {
                     Beginning::Answers(request) => return Some(self.too_large(request)),
                     Beginning::Answer => self.is_unnamed = true,
                     Beginning::Other => {
@@ -272,9 +272,8 @@ impl<H: SseHttp> Transport<RoleClient> for SseClient<H> {
                     self.heard.clear();
                     return None;
                 }
-                Some(Heard::OversizedEnd(_)) => {}
-                // A session has one.
-                Some(Heard::Endpoint(_)) => {}
+                // What is answered already, and a session's second endpoint.
+                Some(Heard::OversizedEnd(_) | Heard::Endpoint(_)) => {}
                 None => {
                     self.stream = None;
                     // Its end does not come any more.
