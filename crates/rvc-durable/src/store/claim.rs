@@ -63,14 +63,6 @@ impl ClaimRequest {
             lease,
         }
     }
-
-    /// Where a registration stands in the line for a share: the least first.
-    pub(super) fn turn<'a>(&self, id: &'a RegistrationId) -> (u32, bool, &'a str) {
-        let in_hand = self.in_hand.get(id).copied().unwrap_or(0);
-        let was_served = self.served.as_ref();
-        let had_a_turn = was_served.is_some_and(|served| id.as_str() <= served.as_str());
-        (in_hand, had_a_turn, id.as_str())
-    }
 }
 
 /// The right to write one row, until somebody else leases it.

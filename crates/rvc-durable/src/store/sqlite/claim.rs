@@ -38,7 +38,7 @@ pub(super) fn claim(
     request: &ClaimRequest,
 ) -> Result<Claims, StoreError> {
     let mut registrations = registrations_with_work(db)?;
-    registrations.sort_by(|one, other| request.turn(one).cmp(&request.turn(other)));
+    registrations.sort_by(|one, other| turn(request, one).cmp(&turn(request, other)));
     let mut wanted: Vec<Due> = Vec::new();
     let mut unreadable = Vec::new();
     let mut left = request.limit;
@@ -87,6 +87,15 @@ pub(super) fn claim(
         now,
         next_due: next_due(db, now, &registrations)?,
     })
+}
+
+/// Where a registration stands in the line for a share: those of which the owner has least in hand
+/// come first, and of equals those behind the one that was served last.
+fn turn<'a>(request: &ClaimRequest, id: &'a RegistrationId) -> (u32, bool, &'a str) {
+    let in_hand = request.in_hand.get(id).copied().unwrap_or(0);
+    let served = request.served.as_ref();
+    let had_a_turn = served.is_some_and(|served| id.as_str() <= served.as_str());
+    (in_hand, had_a_turn, id.as_str())
 }
 
 /// Walks the index from one registration to the next, without looking at their rows.
