@@ -93,7 +93,9 @@ async fn plans(database: &Database) -> anyhow::Result<String> {
              SET auto_explain.log_analyze = on;
              SET client_min_messages = log;
              BEGIN;
-             SELECT count(*) FROM claim_due('bench', NULL, 32, 32, '{}', '{}', 30000, 604800000);
+             SELECT count(*) FROM claim_due(holder => 'bench', at => NULL, wanted => 32,
+                 per_registration => 32, hands => '{}', in_hands => '{}', served => NULL,
+                 lease_ms => 30000, horizon_ms => 604800000);
              ROLLBACK;",
         )
         .await?;
