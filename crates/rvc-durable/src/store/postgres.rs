@@ -48,7 +48,8 @@ use crate::submission::Submission;
 ///    `synchronous_commit` is. Excepted are the bookkeeping of polls, and leases that are
 ///    prolonged or given back: losing those costs a poll.
 /// 3. An operation whose commit was not answered is repeated by the store itself, and is not
-///    done twice: a [`Write`] is known by its id, the others change nothing the second time.
+///    done twice: a [`Write`] is known by its id, most others change nothing the second time.
+///    The rows of a claim that was repeated wait out a lease, and a registration is put again.
 /// 4. While the server is away, operations fail with [`StoreError::Unreachable`].
 /// 5. What is committed is told to the other replicas by `NOTIFY`; what is lost of that costs
 ///    them a poll interval.
