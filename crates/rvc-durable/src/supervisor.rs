@@ -89,7 +89,7 @@ impl Supervisor {
             let room = self.options.max_concurrent.saturating_sub(steps.len());
             if room > 0 {
                 let limit = u32::try_from(room.min(CLAIM_BATCH)).unwrap_or(u32::MAX);
-                let since = Instant::now();
+                let asked = Instant::now();
                 let claimed = tokio::select! {
                     claimed = self.claim(limit) => claimed,
                     // Its rows cannot be given back; that costs others a lease.
@@ -104,7 +104,7 @@ impl Supervisor {
                         failures = 0;
                         let full = claims.rows.len() == limit as usize;
                         wait = self.pause(&claims);
-                        self.begin(claims, since, &mut steps);
+                        self.begin(claims, asked, &mut steps);
                         if full {
                             wait = Duration::ZERO;
                         }
@@ -206,7 +206,7 @@ impl Supervisor {
             .clamp(SHORTEST_PAUSE, self.options.tick)
     }
 
-    fn begin(&mut self, claims: Claims, since: Instant, steps: &mut JoinSet<()>) {
+    fn begin(&mut self, claims: Claims, asked: Instant, steps: &mut JoinSet<()>) {
         for claimed in claims.rows {
             let registration = claimed.row.registration.clone();
             self.served = Some(registration.clone());
@@ -219,7 +219,7 @@ impl Supervisor {
                 fence = %claimed.claim.fence,
             );
             let now = claims.now;
-            let step = async move { Box::pin(stepper.run(claimed, now, since)).await };
+            let step = async move { Box::pin(stepper.run(claimed, now, asked)).await };
             let id = steps.spawn(step.instrument(span)).id();
             self.in_hand.insert(id, registration);
         }

@@ -21,14 +21,16 @@ pub(super) struct Hand {
 
 impl Hand {
     /// A step whose row was claimed at `claimed_at` by the store's clock, by a claim that was
-    /// made at `since`: what passed before its answer was read is gone from the lease.
-    pub(super) fn new(claim: Claim, claimed_at: Moment, since: Instant, lease: Duration) -> Self {
+    /// `asked` for here. What passed until the answer was read is gone from the lease, but the
+    /// store may have looked at its clock at the end of it: time is never taken to be later than
+    /// it is, or a deadline would pass early.
+    pub(super) fn new(claim: Claim, claimed_at: Moment, asked: Instant, lease: Duration) -> Self {
         Self {
             claim,
             claimed_at,
-            since,
+            since: Instant::now(),
             lease,
-            prolonged: Mutex::new(since),
+            prolonged: Mutex::new(asked),
             cancelled: CancellationToken::new(),
         }
     }
@@ -105,5 +107,30 @@ impl Hand {
         self.prolonged
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linkage::Fence;
+    use crate::store::LeaseOwner;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_to_a_claim_costs_lease_and_does_not_put_the_clock_forward() {
+        let asked = Instant::now();
+        sleep(Duration::from_secs(20)).await;
+        let claim = Claim {
+            action: "a".parse().unwrap(),
+            owner: LeaseOwner::draw(),
+            fence: Fence::new(1),
+            wakes: 0,
+        };
+        let claimed_at = Moment::from_unix_ms(0);
+
+        let hand = Hand::new(claim, claimed_at, asked, Duration::from_secs(30));
+
+        assert_eq!(hand.now(), claimed_at);
+        assert!(hand.due() < Instant::now(), "a third of the lease is over");
     }
 }

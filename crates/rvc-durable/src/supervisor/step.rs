@@ -48,8 +48,8 @@ impl Stepper {
         }
     }
 
-    pub(super) async fn run(&self, claimed: Claimed, now: Moment, since: Instant) {
-        let hand = Hand::new(claimed.claim, now, since, self.options.lease);
+    pub(super) async fn run(&self, claimed: Claimed, now: Moment, asked: Instant) {
+        let hand = Hand::new(claimed.claim, now, asked, self.options.lease);
         let row = claimed.row;
         self.reached(DurableStep::Claimed, &row);
         if claimed.recovered {
