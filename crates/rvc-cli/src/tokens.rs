@@ -15,7 +15,7 @@ pub(crate) struct Tokens {
     ///
     /// Read whenever a connection is opened; white space around the token is not part of it. The
     /// name is what stands before the last =. Without this a registration's token is in the
-    /// systemd credential `rvc-token-<NAME>`, or in the variable RVC_TOKEN_<NAME>, with the name
+    /// systemd credential `rvc-token-NAME`, or in the variable RVC_TOKEN_NAME, with the name
     /// in upper case and _ for whatever is neither a letter nor a digit; and where that is not
     /// there either, it has none.
     #[arg(long = "token-file", value_name = "NAME=FILE", value_parser = named_file)]
