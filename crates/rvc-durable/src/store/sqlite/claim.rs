@@ -39,47 +39,33 @@ pub(super) fn claim(
 ) -> Result<Claims, StoreError> {
     let mut registrations = registrations_with_work(db)?;
     registrations.sort_by(|one, other| turn(request, one).cmp(&turn(request, other)));
-    let mut wanted: Vec<Due> = Vec::new();
-    let mut unreadable = Vec::new();
+    let mut leasing = Leasing::new(db, now, request)?;
+    let mut rows = Vec::new();
+    let mut taken = vec![0_u32; registrations.len()];
     let mut left = request.limit;
     // Fair shares first; what nobody else wants goes to whoever has more.
     for greedy in [false, true] {
         let mut waiting = u32::try_from(registrations.len()).unwrap_or(u32::MAX);
-        for registration in &registrations {
+        for (registration, taken) in registrations.iter().zip(&mut taken) {
             if left == 0 {
                 break;
             }
-            let of_it = |due: &&Due| due.row.registration == *registration;
-            let taken = wanted.iter().filter(of_it).count();
-            let taken = u32::try_from(taken).unwrap_or(u32::MAX);
             let in_hand = request.in_hand.get(registration).copied().unwrap_or(0);
             let room = request
                 .per_registration
-                .saturating_sub(in_hand.saturating_add(taken));
+                .saturating_sub(in_hand.saturating_add(*taken));
             let share = if greedy { left } else { left.div_ceil(waiting) };
             waiting = waiting.saturating_sub(1).max(1);
             let quota = room.min(share);
-            if quota == 0 || (greedy && taken == 0) {
+            if quota == 0 || (greedy && *taken == 0) {
                 continue;
             }
-            let due = due(db, now, registration, taken, quota, &mut unreadable)?;
-            left = left.saturating_sub(u32::try_from(due.len()).unwrap_or(u32::MAX));
-            wanted.extend(due);
-        }
-    }
-    let mut rows = Vec::with_capacity(wanted.len());
-    let mut leasing = Leasing::new(db, now, request)?;
-    for (action, error) in unreadable {
-        record::unreadable(&action, &error);
-        leasing.set_aside(&action)?;
-    }
-    for due in wanted {
-        let action = due.row.action.clone();
-        match leasing.lease(due) {
-            Err(error @ StoreError::Corrupt { .. }) => {
-                record::unreadable(action.as_str(), &error);
+            // What is leased now is not found again.
+            for due in due(db, now, registration, quota)? {
+                *taken += 1;
+                left -= 1;
+                rows.extend(leasing.lease(due)?);
             }
-            claimed => rows.push(claimed?),
         }
     }
     Ok(Claims {
@@ -118,65 +104,59 @@ fn registrations_with_work(db: &Connection) -> Result<Vec<RegistrationId>, Store
 
 /// A row to lease, as it is before.
 struct Due {
-    row: Linkage,
-    fence: Fence,
+    action: String,
+    fence: i64,
     wakes: u64,
     is_leased: bool,
+    row: Result<Linkage, StoreError>,
 }
 
-/// At most `quota` rows of a registration, after the first `taken`, and what cannot be read.
+/// At most `quota` rows of a registration.
 fn due(
     db: &Connection,
     now: Moment,
     registration: &RegistrationId,
-    taken: u32,
     quota: u32,
-    unreadable: &mut Vec<(String, StoreError)>,
 ) -> Result<Vec<Due>, StoreError> {
     let horizon = now.after(HORIZON).unix_ms();
     let mut statement = db.prepare_cached(&DUE)?;
     let mut found = Vec::new();
-    let mut seen = 0;
     for (from, to) in [
         (i64::MIN, now.unix_ms()),
         (horizon.saturating_add(1), i64::MAX),
     ] {
+        let room = i64::from(quota) - i64::try_from(found.len()).unwrap_or(i64::MAX);
+        if room == 0 {
+            break;
+        }
         let parameters = params![
             registration.as_str(),
             from,
             to,
             now.unix_ms(),
             horizon,
-            taken + quota - seen
+            room
         ];
         let mut rows = statement.query(parameters)?;
         while let Some(row) = rows.next()? {
-            seen += 1;
-            if seen > taken {
-                match read(row) {
-                    Err(error @ StoreError::Corrupt { .. }) => {
-                        unreadable.push((row.get(0)?, error));
-                    }
-                    due => found.push(due?),
-                }
-            }
-        }
-        if seen == taken + quota {
-            break;
+            found.push(read(row)?);
         }
     }
     Ok(found)
 }
 
 fn read(row: &Row<'_>) -> Result<Due, StoreError> {
-    let number =
-        |column| Ok::<_, StoreError>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0));
     Ok(Due {
-        fence: Fence::new(number(42)?),
-        wakes: number(43)?,
+        action: row.get(0)?,
+        fence: row.get(42)?,
+        wakes: unsigned(row.get(43)?),
         is_leased: row.get(44)?,
-        row: record::linkage(row)?,
+        row: record::linkage(row),
     })
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 /// What the rows of one claim have in common, read once.
@@ -201,46 +181,46 @@ impl<'a> Leasing<'a> {
             )?,
             owner: request.owner,
             owner_text: request.owner.to_string(),
-            until: now.after(request.lease.min(HORIZON)),
+            // Not over at once, or the claim would find the row again.
+            until: now.after(request.lease.clamp(Duration::from_millis(1), HORIZON)),
             runs: HashMap::new(),
             registrations: HashMap::new(),
         })
     }
 
-    /// Leases a row that cannot be read, so that it is not in the way of the others.
-    fn set_aside(&self, action: &str) -> Result<(), StoreError> {
-        self.db
-            .prepare_cached(
-                "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, \
-                 fence = fence + 1 WHERE action_id = ?1",
-            )?
-            .execute(params![action, self.owner_text, self.until.unix_ms()])?;
-        Ok(())
-    }
-
-    fn lease(&mut self, due: Due) -> Result<Claimed, StoreError> {
-        let claim = Claim {
-            action: due.row.action.clone(),
-            owner: self.owner,
-            fence: Fence::new(due.fence.get() + 1),
-            wakes: due.wakes,
-        };
+    /// Leases a row. One that cannot be read keeps its lease, and is not in the way of the others.
+    fn lease(&mut self, due: Due) -> Result<Option<Claimed>, StoreError> {
+        let fence = due.fence.saturating_add(1);
         self.update.execute(params![
-            claim.action.as_str(),
+            due.action,
             self.owner_text,
             self.until.unix_ms(),
-            fence(&claim)
+            fence
         ])?;
-        Ok(Claimed {
-            claim,
+        let (row, surroundings) = match due.row.and_then(|row| self.surroundings(row)) {
+            Ok(read) => read,
+            Err(error @ StoreError::Corrupt { .. }) => {
+                record::unreadable(&due.action, &error);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Claimed {
+            claim: Claim {
+                action: row.action.clone(),
+                owner: self.owner,
+                fence: Fence::new(unsigned(fence)),
+                wakes: due.wakes,
+            },
             recovered: due.is_leased,
             until: self.until,
-            surroundings: self.surroundings(&due.row)?,
-            row: due.row,
-        })
+            surroundings,
+            row,
+        }))
     }
 
-    fn surroundings(&mut self, row: &Linkage) -> Result<Surroundings, StoreError> {
+    /// What planning needs besides a row.
+    fn surroundings(&mut self, row: Linkage) -> Result<(Linkage, Surroundings), StoreError> {
         let run = if let Some(run) = self.runs.get(&row.run) {
             *run
         } else {
@@ -256,11 +236,13 @@ impl<'a> Leasing<'a> {
                 .insert(row.registration.clone(), read.clone());
             read
         };
-        Ok(Surroundings {
+        let answers = rows::answers(self.db, &row)?;
+        let surroundings = Surroundings {
             run,
             registration,
-            answers: rows::answers(self.db, row)?,
-        })
+            answers,
+        };
+        Ok((row, surroundings))
     }
 }
 

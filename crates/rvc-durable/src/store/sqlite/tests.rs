@@ -71,6 +71,31 @@ async fn a_row_that_cannot_be_read_is_not_in_the_way_of_the_others() {
     assert_eq!(claim(&store, 2).await, [], "it waits for a lease");
 }
 
+#[tokio::test]
+async fn a_row_that_cannot_be_read_has_no_other_claimed_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    for action in ["b", "c"] {
+        submit(&store, action, "robot").await;
+    }
+    let db = Connection::open(path(&directory)).unwrap();
+    // An owner has a name. It has been due for longer than the others.
+    db.execute(
+        "INSERT INTO mcp_action_tasks (action_id, run_id, owner_id, registration_id, host, tool, \
+         arguments, request_hash, policy, surfaces_input, created_at, next_due, updated_at) \
+         SELECT 'a', run_id, '', registration_id, 'foreign', tool, arguments, request_hash, \
+         policy, surfaces_input, 0, 0, 0 FROM mcp_action_tasks WHERE action_id = 'b'",
+        [],
+    )
+    .unwrap();
+
+    let claimed = claim(&store, 4).await;
+
+    let mut actions: Vec<_> = claimed.iter().map(|it| it.row.action.as_str()).collect();
+    actions.sort_unstable();
+    assert_eq!(actions, ["b", "c"]);
+}
+
 #[test]
 fn many_processes_may_open_a_new_file_at_once() {
     let directory = tempfile::tempdir().unwrap();
