@@ -5,7 +5,6 @@ use futures_util::future::BoxFuture;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 use rvc_mcp::{SseClient, SseClientConfig};
 
 use super::capped::CappedClient;
@@ -127,14 +126,8 @@ impl HttpDialerBuilder {
     ///
     /// When the text is no PEM, and when it holds no certificate.
     pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, DialError> {
-        let before = self.roots.len();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| refused(&error))?;
-            self.roots.push(certificate);
-        }
-        if self.roots.len() == before {
-            return Err(DialError::new("the text holds no PEM certificate"));
-        }
+        self.roots
+            .extend(tls::certificates(pem).map_err(DialError::new)?);
         Ok(self)
     }
 

@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -130,16 +129,10 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// When the text is no PEM.
+    /// When the text is no PEM, and when it holds no certificate.
     pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, StoreError> {
-        let before = self.roots.len();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|error| refused(&error.to_string()))?;
-            self.roots.push(certificate);
-        }
-        if self.roots.len() == before {
-            return Err(refused("there is no certificate in PEM form"));
-        }
+        self.roots
+            .extend(tls::certificates(pem).map_err(|reason| refused(&reason))?);
         Ok(self)
     }
 
