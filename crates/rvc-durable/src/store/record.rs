@@ -6,7 +6,7 @@ use std::time::Duration;
 use rvc_wire::Map;
 use serde_json::Value as Json;
 
-use super::{StoreError, Write};
+use super::{StoreError, Submitted, Write};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{CleanUp, HostKind, Linkage, RemoteTask, Trouble};
@@ -15,7 +15,7 @@ use crate::outcome::Outcome;
 use crate::phase::Phase;
 use crate::plan::RunState;
 use crate::registration::Registration;
-use crate::submission::InputHandling;
+use crate::submission::{InputHandling, Submission};
 
 /// Every column of a row and of its outcome, in the order that [`linkage`] takes.
 pub(super) const COLUMNS: &str = "t.action_id, t.run_id, t.owner_id, t.registration_id, t.host, \
@@ -306,6 +306,43 @@ pub(super) fn answers(
         answers.insert(key, json::<Json>(&answer)?);
     }
     Ok(answers)
+}
+
+/// The outcome that a write brings, which is written once.
+pub(super) fn brought(write: &Write) -> Option<(&Outcome, Moment)> {
+    if write.expect.is_final() || write.expect == Phase::Accepted {
+        return None;
+    }
+    write.row.outcome.as_ref().zip(write.row.finished_at)
+}
+
+/// Whether a cancel of its run goes before what a write makes of a row.
+pub(super) fn yields_to_a_cancel(row: &Linkage) -> bool {
+    let outcome = row.outcome.as_ref();
+    row.host == HostKind::Ledger && outcome.is_some_and(|it| it.phase != Phase::Cancelled)
+}
+
+/// What becomes of a submission of an action that is there.
+pub(super) fn resubmitted(row: Option<Linkage>, is_same: bool, host: HostKind) -> Submitted {
+    match row {
+        Some(row) if is_same && row.host == host => Submitted::Known(Box::new(row)),
+        _ => Submitted::Different,
+    }
+}
+
+/// Why a run takes no submission, if it does not.
+pub(super) fn refused_by_run(
+    submission: &Submission,
+    owner: &str,
+    state: &str,
+) -> Option<Submitted> {
+    if owner != submission.owner.as_str() {
+        Some(Submitted::RunOwned)
+    } else if run_state(state) == RunState::Cancelled {
+        Some(Submitted::RunCancelled)
+    } else {
+        None
+    }
 }
 
 /// A write that fits no row which its claim could have led to.

@@ -36,12 +36,8 @@ pub(super) fn submit<'a>(
         .await;
         let (now, known, row) = (now?, known?, row?);
         if let Some(known) = known {
-            return Ok(match row {
-                Some(row) if record::text(&known, 0)? == hash && row.host == *host => {
-                    Submitted::Known(Box::new(row))
-                }
-                _ => Submitted::Different,
-            });
+            let is_same = record::text(&known, 0)? == hash;
+            return Ok(record::resubmitted(row, is_same, *host));
         }
         if *host == HostKind::Ledger {
             if let Some(refused) = open_run(session, now, submission).await? {
@@ -97,13 +93,8 @@ async fn open_run(
     .await;
     opened?;
     let run = run?.ok_or(Failure::Raced)?;
-    Ok(if record::text(&run, 0)? != submission.owner.as_str() {
-        Some(Submitted::RunOwned)
-    } else if record::text(&run, 1)? != "active" {
-        Some(Submitted::RunCancelled)
-    } else {
-        None
-    })
+    let (owner, state) = (record::text(&run, 0)?, record::text(&run, 1)?);
+    Ok(record::refused_by_run(submission, &owner, &state))
 }
 
 pub(super) fn cancel_action<'a>(

@@ -35,7 +35,7 @@ fn apply<'a>(
     write: &'a Write,
 ) -> BoxFuture<'a, Result<Option<Written>, Failure>> {
     Box::pin(async move {
-        if ends(write) || !write.answered.is_empty() {
+        if record::brought(write).is_some() || !write.answered.is_empty() {
             return Ok(None);
         }
         let applied = update(session, write).await?;
@@ -79,9 +79,7 @@ fn decide<'a>(
             }
             return Err(record::unexpected(current.phase, write).into());
         }
-        if let (Some(outcome), Some(finished_at)) = (&write.row.outcome, write.row.finished_at)
-            && ends(write)
-        {
+        if let Some((outcome, finished_at)) = record::brought(write) {
             finish(session, &write.row, outcome, finished_at).await?;
         }
         if !update(session, write).await? {
@@ -95,14 +93,6 @@ fn decide<'a>(
         }
         Ok(Written::Applied)
     })
-}
-
-/// Whether a write brings the outcome, which is written once.
-fn ends(write: &Write) -> bool {
-    write.row.outcome.is_some()
-        && write.row.finished_at.is_some()
-        && !write.expect.is_final()
-        && write.expect != Phase::Accepted
 }
 
 /// Whether losing a write with the server's memory costs no more than a poll: the lease runs
@@ -149,11 +139,7 @@ async fn standing(session: &Session<'_>, write: &Write) -> Result<Option<Standin
 /// the actions of its run in one transaction, so this guards what should be impossible.
 async fn cancelled_by_run(session: &Session<'_>, write: &Write) -> Result<bool, Failure> {
     let row = &write.row;
-    let cancels = row
-        .outcome
-        .as_ref()
-        .is_none_or(|it| it.phase == Phase::Cancelled);
-    if row.host == HostKind::Foreign || cancels {
+    if !record::yields_to_a_cancel(row) {
         return Ok(false);
     }
     let sql = "SELECT FROM actions AS a JOIN runs AS r USING (run_id) WHERE a.action_id = $1 \

@@ -23,10 +23,8 @@ pub(super) fn submit(
         .query_row([submission.action.as_str()], |row| row.get(0))
         .optional()?;
     if let Some(known) = known {
-        return Ok(match rows::row(db, &submission.action)? {
-            Some(row) if known == hash && row.host == host => Submitted::Known(Box::new(row)),
-            _ => Submitted::Different,
-        });
+        let row = rows::row(db, &submission.action)?;
+        return Ok(record::resubmitted(row, known == hash, host));
     }
     if host == HostKind::Ledger {
         if let Some(refused) = open_run(db, now, submission)? {
@@ -59,13 +57,7 @@ fn open_run(
         .query_row([submission.run.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
-    Ok(if owner != submission.owner.as_str() {
-        Some(Submitted::RunOwned)
-    } else if state != "active" {
-        Some(Submitted::RunCancelled)
-    } else {
-        None
-    })
+    Ok(record::refused_by_run(submission, &owner, &state))
 }
 
 fn insert(db: &Connection, row: &Linkage, hash: &str) -> Result<(), StoreError> {

@@ -7,7 +7,6 @@ use super::rows;
 use crate::linkage::{HostKind, Linkage};
 use crate::moment::Moment;
 use crate::outcome::Outcome;
-use crate::phase::Phase;
 use crate::store::record::{self, Value};
 use crate::store::{Claim, StoreError, Write, Written};
 
@@ -34,10 +33,7 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
     if !is_linked && remote_is_taken(db, &write.row)? {
         return Ok(Written::RemoteTaken);
     }
-    if let (Some(outcome), Some(finished_at)) = (&write.row.outcome, write.row.finished_at)
-        && !write.expect.is_final()
-        && write.expect != Phase::Accepted
-    {
+    if let Some((outcome, finished_at)) = record::brought(write) {
         finish(db, &write.row, outcome, finished_at)?;
     }
     update(db, now, write, Change::Guarded)?;
@@ -75,11 +71,7 @@ fn held(db: &Connection, claim: &Claim) -> Result<Option<Held>, StoreError> {
 /// Whether the run was cancelled, while the row is about to get another end. A cancel settles
 /// the actions of its run in one transaction, so this guards what should be impossible.
 fn cancelled_by_run(db: &Connection, row: &Linkage) -> Result<bool, StoreError> {
-    let cancels = row
-        .outcome
-        .as_ref()
-        .is_none_or(|it| it.phase == Phase::Cancelled);
-    if row.host == HostKind::Foreign || cancels {
+    if !record::yields_to_a_cancel(row) {
         return Ok(false);
     }
     let pending: Option<bool> = db
