@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use rvc_durable::remote::HttpDialer;
@@ -51,8 +51,10 @@ enum Place {
 impl Database {
     /// Opens the database, and creates it where there is none.
     pub(crate) async fn open(&self) -> anyhow::Result<Durable> {
-        self.open_with(SupervisorOptions::new(), HttpDialer::new()?, PATIENCE)
-            .await
+        self.open_with(SupervisorOptions::new(), HttpDialer::new()?, |server| {
+            server
+        })
+        .await
     }
 
     /// The same for whoever supervises.
@@ -60,8 +62,20 @@ impl Database {
         let tokens = Arc::new(supervision.tokens());
         let dialer = HttpDialer::builder().tokens(tokens).build()?;
         // Where the database is away for longer than this, a step has lost its lease.
-        let patience = (supervision.lease() / 4).clamp(Duration::from_secs(1), PATIENCE);
-        self.open_with(supervision.options()?, dialer, patience)
+        let patience = (supervision.lease() / 4).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
+        self.open_with(supervision.options()?, dialer, |server| {
+            server.patience(patience)
+        })
+        .await
+    }
+
+    /// Opens a database that is there: to look into a new one is a slip of the finger.
+    pub(crate) async fn open_existing(&self) -> anyhow::Result<Durable> {
+        if let Place::File(file) = &self.place {
+            ensure!(file.exists(), "there is no database {}", file.display());
+        }
+        let options = SupervisorOptions::new();
+        self.open_with(options, HttpDialer::new()?, PostgresOptions::existing)
             .await
     }
 
@@ -69,7 +83,7 @@ impl Database {
         &self,
         options: SupervisorOptions,
         dialer: HttpDialer,
-        patience: Duration,
+        set: impl FnOnce(PostgresOptions) -> PostgresOptions,
     ) -> anyhow::Result<Durable> {
         match &self.place {
             Place::File(file) => {
@@ -82,31 +96,13 @@ impl Database {
                 Ok(Durable::new(store, dialer, options))
             }
             Place::Server(url) => {
-                let server = PostgresOptions::url(url)?.patience(patience);
-                let store = self.connect(server).await?;
+                let store = self.connect(set(PostgresOptions::url(url)?)).await?;
                 Ok(Durable::new(store, dialer, options))
             }
-            Place::Elsewhere => Err(elsewhere()),
-        }
-    }
-
-    /// Opens a database that is there: to look into a new one is a slip of the finger.
-    pub(crate) async fn open_existing(&self) -> anyhow::Result<Durable> {
-        match &self.place {
-            Place::File(file) => {
-                ensure!(file.exists(), "there is no database {}", file.display());
-                self.open().await
+            // Says nothing of the URL, which may carry a password.
+            Place::Elsewhere => {
+                bail!("a database is a file, or a URL that begins with postgres://")
             }
-            Place::Server(url) => {
-                let existing = PostgresOptions::url(url)?.existing();
-                let store = self.connect(existing).await?;
-                Ok(Durable::new(
-                    store,
-                    HttpDialer::new()?,
-                    SupervisorOptions::new(),
-                ))
-            }
-            Place::Elsewhere => Err(elsewhere()),
         }
     }
 
@@ -123,8 +119,9 @@ impl Database {
     }
 }
 
-/// How long an operation waits for a database that is away.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHORTEST_PATIENCE: Duration = Duration::from_secs(1);
+
+const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 
 fn place(text: OsString) -> Place {
     let url = text.to_str().map(str::trim);
@@ -135,9 +132,4 @@ fn place(text: OsString) -> Place {
             _ => Place::Elsewhere,
         },
     }
-}
-
-/// Says nothing of the URL, which may carry a password.
-fn elsewhere() -> anyhow::Error {
-    anyhow!("a database is a file, or a URL that begins with postgres://")
 }
