@@ -1,10 +1,10 @@
 //! Tasks of the Async Task Contract, followed over ordinary tool calls.
 
-use rvc_durable::{ErrorCode, Outcome, Phase, RemoteKind};
+use rvc_durable::{Phase, RemoteKind};
 use serde_json::{Value, json};
 
 use crate::peer::{Call, Reply};
-use crate::world::{World, id, pass, robot, submission};
+use crate::world::{World, code, id, pass, robot, submission};
 
 const CREATED: &str = "2026-06-12T14:03:00.123Z";
 
@@ -42,10 +42,6 @@ fn task_ending(end: Value) -> impl FnMut(&Call) -> Reply + Send + 'static {
         "cancel_task" => json_reply(&json!({"task_id": "nav-7f3a2b", "state": "cancelled"})),
         _ => Reply::Silence,
     }
-}
-
-fn code(outcome: &Outcome) -> &str {
-    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
 }
 
 fn tools(world: &World, tool: &str) -> usize {

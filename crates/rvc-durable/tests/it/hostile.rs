@@ -4,30 +4,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rvc_durable::plan::Settings;
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::{
-    Durable, ErrorCode, Outcome, OwnerId, Phase, Registration, StartPolicy, SupervisorOptions,
-    TransportKind,
-};
+use rvc_durable::{Durable, Outcome, Phase, StartPolicy, TransportKind};
 use serde_json::{Value, json};
 use tokio_rustls::{TlsAcceptor, rustls};
 
-use crate::engine::{TestStore, wall_clock};
 use crate::http_peer::{Http, HttpPeer};
+use crate::live::{PATIENCE, durable_over, in_vain};
 use crate::rotating::Rotating;
-use crate::world::{id, robot, submission};
-
-fn settings(patience: Duration) -> Settings {
-    let mut settings = Settings::default();
-    settings.request_timeout = patience;
-    settings.start_timeout = patience;
-    settings.max_start_time = patience * 4;
-    settings.min_poll_interval = Duration::from_millis(5);
-    settings.max_poll_interval = Duration::from_millis(20);
-    settings.max_result_bytes = 1 << 20;
-    settings
-}
+use crate::world::{code, id, submission};
 
 async fn durable(url: &str) -> Durable {
     durable_with(url, PATIENCE).await
@@ -35,31 +20,12 @@ async fn durable(url: &str) -> Durable {
 
 async fn durable_with(url: &str, patience: Duration) -> Durable {
     let dialer = HttpDialer::builder().max_result_bytes(1 << 20);
-    durable_over(url, dialer.build().unwrap(), patience).await
+    over_http(url, dialer.build().unwrap(), patience).await
 }
 
-async fn durable_over(url: &str, dialer: HttpDialer, patience: Duration) -> Durable {
-    let store = TestStore::new(wall_clock);
-    let options = SupervisorOptions::new()
-        .settings(settings(patience))
-        .tick(Duration::from_millis(50));
-    let durable = Durable::new(store, dialer, options);
-    durable
-        .put_registration(Registration {
-            id: robot(),
-            owner: OwnerId::local(),
-            endpoint: url.parse().unwrap(),
-            transport: TransportKind::StreamableHttp,
-            enabled: true,
-        })
-        .await
-        .unwrap();
-    durable.supervise();
-    durable
+async fn over_http(url: &str, dialer: HttpDialer, patience: Duration) -> Durable {
+    durable_over(TransportKind::StreamableHttp, url, dialer, patience).await
 }
-
-/// Longer than any answer takes that comes at all.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where the answer does not come.
 const HURRY: Duration = Duration::from_millis(500);
@@ -80,10 +46,6 @@ async fn run_with(url: &str, policy: StartPolicy, patience: Duration) -> Outcome
         .unwrap();
     durable.close().await;
     outcome
-}
-
-fn code(outcome: &Outcome) -> &str {
-    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
 }
 
 fn handle() -> Http {
@@ -205,16 +167,8 @@ async fn a_token_that_expired_on_a_kept_connection_is_replaced_and_the_start_is_
         .await;
         let tokens = Rotating::default();
         let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
-        let durable = durable_over(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-        for (action, asked) in [("a", 1), ("b", 2), ("c", 2)] {
-            durable.submit(submission(action)).await.unwrap();
-
-            let outcome = durable.outcome(&id(action)).await.unwrap();
-
-            assert_eq!(outcome.phase, Phase::Completed, "{action}: {outcome:?}");
-            let row = durable.action(&id(action)).await.unwrap().unwrap();
-            assert_eq!((row.starts, tokens.asked()), (1, asked), "{action}");
-        }
+        let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
+        tokens.keep_up(&durable).await;
         assert_eq!(peer.count("tools/call"), 4);
         durable.close().await;
     }
@@ -229,7 +183,7 @@ async fn what_a_token_may_not_do_fails_and_the_next_start_comes_with_another_tok
     .await;
     let tokens = Rotating::default();
     let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
-    let durable = durable_over(&peer.url, dialer.build().unwrap(), PATIENCE).await;
+    let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
     for (action, expected, asked) in [("a", "", 1), ("b", "403", 1), ("c", "", 2)] {
         durable.submit(submission(action)).await.unwrap();
 
@@ -298,15 +252,8 @@ async fn a_refused_connection_sends_nothing_and_is_tried_again() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     drop(listener);
     let durable = durable(&url).await;
-    durable.submit(submission("a")).await.unwrap();
 
-    let row = loop {
-        let row = durable.action(&id("a")).await.unwrap().unwrap();
-        if row.trouble.errors >= 2 {
-            break row;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let row = in_vain(&durable).await;
 
     assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
     durable.close().await;
@@ -323,15 +270,8 @@ async fn a_server_that_went_away_before_the_start_got_no_start_and_it_is_tried_a
         crate::http_peer::answer_discovery_and_close(stream).await;
     });
     let durable = durable(&url).await;
-    durable.submit(submission("a")).await.unwrap();
 
-    let row = loop {
-        let row = durable.action(&id("a")).await.unwrap().unwrap();
-        if row.trouble.errors >= 2 || row.outcome.is_some() {
-            break row;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let row = in_vain(&durable).await;
 
     assert_eq!((row.phase, row.starts), (Phase::Intent, 0));
     durable.close().await;
@@ -412,16 +352,9 @@ async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
                 .root_certificates(certified.cert.pem().as_bytes())
                 .unwrap();
         }
-        let durable = durable_over(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-        durable.submit(submission("a")).await.unwrap();
+        let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
 
-        let row = loop {
-            let row = durable.action(&id("a")).await.unwrap().unwrap();
-            if row.trouble.errors >= 2 || row.outcome.is_some() {
-                break row;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
+        let row = in_vain(&durable).await;
 
         if works {
             assert_eq!(row.phase, Phase::Completed);

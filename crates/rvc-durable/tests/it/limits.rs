@@ -6,19 +6,13 @@ use std::time::Duration;
 
 use rvc_durable::plan::Settings;
 use rvc_durable::store::{Store, StoreError};
-use rvc_durable::{
-    Durable, ErrorCode, Outcome, Phase, StartPolicy, SubmitError, SupervisorOptions,
-};
+use rvc_durable::{Durable, Phase, StartPolicy, SubmitError, SupervisorOptions};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::faulty::FaultyStore;
 use crate::peer::{Call, Reply};
-use crate::world::{World, id, pass, registration, submission};
-
-fn code(outcome: &Outcome) -> &str {
-    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
-}
+use crate::world::{World, code, id, pass, registration, submission};
 
 fn working_for_ever(call: &Call) -> Reply {
     match call.method.as_str() {

@@ -13,6 +13,7 @@ mod foreign;
 mod hostile;
 mod http_peer;
 mod limits;
+mod live;
 mod observability;
 mod paused_worker;
 mod peer;

@@ -59,6 +59,21 @@ impl Log {
         found.unwrap_or_else(|| panic!("no {name}")).2.clone()
     }
 
+    /// Asserts that an event says whose it is, and shows of the remote id a hash.
+    fn names_the_action(&self, name: &str) {
+        let fields = self.fields(name);
+        for (field, value) in [
+            ("run_id", "a"),
+            ("action_id", "a"),
+            ("registration_id", "robot"),
+            ("tool_call_id", "call-7"),
+            ("provider_name", "acme"),
+        ] {
+            assert_eq!(fields[field], value, "{name}");
+        }
+        assert_eq!(fields["remote_task_id"].len(), 12, "{name}");
+    }
+
     fn everything_from_info_up(&self) -> String {
         let log = self.0.lock().unwrap();
         let shown = log
@@ -176,17 +191,7 @@ async fn each_event_of_a_life_has_its_name_and_all_its_fields_and_no_remote_id()
         ]
     );
     for name in log.names() {
-        let fields = log.fields(&name);
-        for (field, value) in [
-            ("run_id", "a"),
-            ("action_id", "a"),
-            ("registration_id", "robot"),
-            ("tool_call_id", "call-7"),
-            ("provider_name", "acme"),
-        ] {
-            assert_eq!(fields[field], value, "{name}");
-        }
-        assert_eq!(fields["remote_task_id"].len(), 12, "{name}");
+        log.names_the_action(&name);
     }
     let shown = log.everything_from_info_up();
     assert!(!shown.contains(ID), "{shown}");
@@ -264,17 +269,7 @@ async fn every_name_is_logged_with_all_its_fields_and_no_remote_id() {
                 "no {name} in {:?}",
                 log.names()
             );
-            let fields = log.fields(name);
-            for (field, value) in [
-                ("run_id", "a"),
-                ("action_id", "a"),
-                ("registration_id", "robot"),
-                ("tool_call_id", "call-7"),
-                ("provider_name", "acme"),
-            ] {
-                assert_eq!(fields[field], value, "{name}");
-            }
-            assert_eq!(fields["remote_task_id"].len(), 12, "{name}");
+            log.names_the_action(name);
         }
         if expected.contains(&"MCP_TASK_EXPIRED") {
             let fields = log.fields("MCP_TASK_EXPIRED");

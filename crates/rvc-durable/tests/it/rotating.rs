@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
-use rvc_durable::Registration;
 use rvc_durable::remote::{DialError, Token, TokenSource};
+use rvc_durable::{Durable, Phase, Registration};
+
+use crate::world::{id, submission};
 
 #[derive(Clone, Default)]
 pub(crate) struct Rotating(Arc<AtomicUsize>);
@@ -14,6 +16,19 @@ impl Rotating {
     /// How often it was asked.
     pub(crate) fn asked(&self) -> usize {
         self.0.load(Ordering::SeqCst)
+    }
+
+    /// Starts over a connection that is kept, until the second finds its token expired.
+    pub(crate) async fn keep_up(&self, durable: &Durable) {
+        for (action, asked) in [("a", 1), ("b", 2), ("c", 2)] {
+            durable.submit(submission(action)).await.unwrap();
+
+            let outcome = durable.outcome(&id(action)).await.unwrap();
+
+            assert_eq!(outcome.phase, Phase::Completed, "{action}: {outcome:?}");
+            let row = durable.action(&id(action)).await.unwrap().unwrap();
+            assert_eq!((row.starts, self.asked()), (1, asked), "{action}");
+        }
     }
 }
 

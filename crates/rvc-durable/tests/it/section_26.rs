@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use rvc_durable::store::{AnswerOutcome, CancelOutcome, StoreError};
 use rvc_durable::{
-    ActionState, Durable, DurableStep, ErrorCode, InputHandling, Outcome, Phase, StartPolicy,
-    SupervisorOptions,
+    ActionState, Durable, DurableStep, InputHandling, Phase, StartPolicy, SupervisorOptions,
 };
 use serde_json::{Value, json};
 
 use crate::faulty::FaultyStore;
 use crate::peer::{Call, Reply};
-use crate::world::{World, id, pass, robot, submission};
+use crate::world::{World, code, id, pass, robot, submission};
 
 /// A task that works twice and then ends as `end` says.
 fn task_ending(end: Reply) -> impl FnMut(&Call) -> Reply + Send + 'static {
@@ -22,10 +21,6 @@ fn task_ending(end: Reply) -> impl FnMut(&Call) -> Reply + Send + 'static {
         ("tasks/cancel", _) => Reply::acknowledged(),
         _ => Reply::Silence,
     }
-}
-
-fn code(outcome: &Outcome) -> &str {
-    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
 }
 
 // Creation

@@ -4,48 +4,22 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use rvc_durable::plan::Settings;
 use rvc_durable::remote::{DialError, HttpDialer, Token, TokenSource};
-use rvc_durable::store::SqliteOptions;
 use rvc_durable::{
-    Durable, ErrorCode, Linkage, Outcome, OwnerId, Phase, Registration, RemoteKind, StartPolicy,
-    SupervisorOptions, TransportKind,
+    Durable, Linkage, Outcome, Phase, Registration, RemoteKind, StartPolicy, TransportKind,
 };
 use serde_json::{Value, json};
 
+use crate::live::{PATIENCE, durable_over, in_vain};
 use crate::rotating::Rotating;
 use crate::sse_peer::{Opening, Sse, SsePeer};
-use crate::world::{id, robot, submission};
-
-/// Longer than any answer takes that comes at all.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::world::{code, id, submission};
 
 /// Where the answer does not come.
 const HURRY: Duration = Duration::from_secs(2);
 
 async fn durable_with(url: &str, dialer: HttpDialer, patience: Duration) -> Durable {
-    let mut settings = Settings::default();
-    settings.request_timeout = patience;
-    settings.start_timeout = patience;
-    settings.min_poll_interval = Duration::from_millis(5);
-    settings.max_poll_interval = Duration::from_millis(20);
-    settings.max_result_bytes = 1 << 20;
-    let options = SupervisorOptions::new()
-        .settings(settings)
-        .tick(Duration::from_millis(50));
-    let durable = Durable::new(SqliteOptions::memory().open().unwrap(), dialer, options);
-    durable
-        .put_registration(Registration {
-            id: robot(),
-            owner: OwnerId::local(),
-            endpoint: url.parse().unwrap(),
-            transport: TransportKind::Sse,
-            enabled: true,
-        })
-        .await
-        .unwrap();
-    durable.supervise();
-    durable
+    durable_over(TransportKind::Sse, url, dialer, patience).await
 }
 
 async fn durable(url: &str) -> Durable {
@@ -69,22 +43,6 @@ async fn run_on(durable: Durable, policy: StartPolicy) -> (Outcome, Linkage) {
     let row = durable.action(&id("a")).await.unwrap().unwrap();
     durable.close().await;
     (outcome, row)
-}
-
-/// The row once its server was tried twice in vain.
-async fn in_vain(durable: &Durable) -> Linkage {
-    durable.submit(submission("a")).await.unwrap();
-    loop {
-        let row = durable.action(&id("a")).await.unwrap().unwrap();
-        if row.trouble.errors >= 2 || row.outcome.is_some() {
-            return row;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-fn code(outcome: &Outcome) -> &str {
-    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
 }
 
 fn info(state: &str, with: &Value) -> Sse {
@@ -207,15 +165,7 @@ async fn a_token_that_expired_in_a_kept_session_is_replaced_and_the_start_is_sen
     let tokens = Rotating::default();
     let dialer = HttpDialer::builder().tokens(std::sync::Arc::new(tokens.clone()));
     let durable = durable_with(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-    for (action, asked) in [("a", 1), ("b", 2), ("c", 2)] {
-        durable.submit(submission(action)).await.unwrap();
-
-        let outcome = durable.outcome(&id(action)).await.unwrap();
-
-        assert_eq!(outcome.phase, Phase::Completed, "{action}: {outcome:?}");
-        let row = durable.action(&id(action)).await.unwrap().unwrap();
-        assert_eq!((row.starts, tokens.asked()), (1, asked), "{action}");
-    }
+    tokens.keep_up(&durable).await;
     assert_eq!(peer.count("navigate_to"), 4);
     assert_eq!(peer.count("GET"), 2);
     durable.close().await;

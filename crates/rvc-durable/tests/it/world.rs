@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rvc_durable::store::Store;
 use rvc_durable::{
-    ActionId, Checkpoint, Durable, DurableStep, Linkage, Moment, Outcome, OwnerId, Registration,
-    RegistrationId, Submission, SupervisorOptions, TransportKind,
+    ActionId, Checkpoint, Durable, DurableStep, ErrorCode, Linkage, Moment, Outcome, OwnerId,
+    Registration, RegistrationId, Submission, SupervisorOptions, TransportKind,
 };
 use serde_json::json;
 
@@ -146,4 +146,9 @@ impl Checkpoint for CrashAt {
 /// Lets time pass, with everything that happens in it.
 pub(crate) async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+/// The code of an outcome's error; empty without one.
+pub(crate) fn code(outcome: &Outcome) -> &str {
+    outcome.error_code.as_ref().map_or("", ErrorCode::as_str)
 }
