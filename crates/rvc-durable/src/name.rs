@@ -40,11 +40,7 @@ macro_rules! name {
             type Error = NameError;
 
             fn try_from(text: String) -> Result<Self, NameError> {
-                match text.len() {
-                    0 => Err(NameError::Empty),
-                    1..=255 => Ok(Self(text.into())),
-                    bytes => Err(NameError::TooLong { bytes }),
-                }
+                text.parse()
             }
         }
 
@@ -52,7 +48,11 @@ macro_rules! name {
             type Err = NameError;
 
             fn from_str(text: &str) -> Result<Self, NameError> {
-                text.to_owned().try_into()
+                match text.len() {
+                    0 => Err(NameError::Empty),
+                    1..=255 => Ok(Self(text.into())),
+                    bytes => Err(NameError::TooLong { bytes }),
+                }
             }
         }
 

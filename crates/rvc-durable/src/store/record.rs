@@ -36,7 +36,7 @@ pub(super) const REGISTRATION: &str = "registration_id, owner_id, endpoint, tran
 
 /// A row of an engine, read by the place of its columns.
 pub(super) trait Columns {
-    fn text(&self, column: usize) -> Result<Option<String>, StoreError>;
+    fn text(&self, column: usize) -> Result<Option<Cow<'_, str>>, StoreError>;
     fn number(&self, column: usize) -> Result<Option<i64>, StoreError>;
     fn flag(&self, column: usize) -> Result<bool, StoreError>;
 }
@@ -81,16 +81,17 @@ pub(super) fn linkage(row: &impl Columns) -> Result<Linkage, StoreError> {
     let number = |column| Ok::<_, StoreError>(row.number(column)?.unwrap_or(0));
     let count = |column| Ok::<_, StoreError>(u32::try_from(number(column)?).unwrap_or(0));
     let time = |column| Ok::<_, StoreError>(row.number(column)?.map(Moment::from_unix_ms));
+    let owned = |column| Ok::<_, StoreError>(row.text(column)?.map(Cow::into_owned));
     let span = |column| Ok::<_, StoreError>(row.number(column)?.map(duration));
     let remote = match row.text(17)? {
         None => None,
         Some(kind) => Some(RemoteTask {
             kind: word(&kind)?,
-            id: text(row, 18)?,
-            created_at: text(row, 19)?,
-            status: row.text(20)?.unwrap_or_default(),
+            id: text(row, 18)?.into_owned(),
+            created_at: text(row, 19)?.into_owned(),
+            status: row.text(20)?.unwrap_or_default().into_owned(),
             ended: row.flag(21)?,
-            progress: row.text(22)?,
+            progress: owned(22)?,
             ttl: span(23)?,
             poll_interval: span(24)?,
         }),
@@ -101,11 +102,11 @@ pub(super) fn linkage(row: &impl Columns) -> Result<Linkage, StoreError> {
         run: word(&text(row, 1)?)?,
         owner: word(&text(row, 2)?)?,
         registration: word(&text(row, 3)?)?,
-        host: match text(row, 4)?.as_str() {
+        host: match text(row, 4)?.as_ref() {
             "foreign" => HostKind::Foreign,
             _ => HostKind::Ledger,
         },
-        tool: text(row, 5)?,
+        tool: text(row, 5)?.into_owned(),
         arguments: json(&text(row, 6)?)?,
         policy: word(&text(row, 7)?)?,
         input: if row.flag(8)? {
@@ -115,8 +116,8 @@ pub(super) fn linkage(row: &impl Columns) -> Result<Linkage, StoreError> {
         },
         deadline_at: time(9)?,
         assumed_ttl: span(10)?,
-        tool_call_id: row.text(11)?,
-        provider: row.text(12)?,
+        tool_call_id: owned(11)?,
+        provider: owned(12)?,
         created_at: Moment::from_unix_ms(number(13)?),
         phase,
         starts: count(15)?,
@@ -128,7 +129,7 @@ pub(super) fn linkage(row: &impl Columns) -> Result<Linkage, StoreError> {
             errors: count(27)?,
             gone: count(28)?,
             malformed: count(29)?,
-            last: row.text(30)?,
+            last: owned(30)?,
         },
         input_requests: match row.text(31)? {
             None => Map::new(),
@@ -155,8 +156,10 @@ fn outcome(row: &impl Columns, phase: Phase) -> Result<Option<Outcome>, StoreErr
         }
         Some(known) => Some(Outcome {
             phase: word(&known)?,
-            error_code: row.text(38)?.map(ErrorCode::remote),
-            message: text(row, 39)?,
+            error_code: row
+                .text(38)?
+                .map(|code| ErrorCode::remote(code.into_owned())),
+            message: text(row, 39)?.into_owned(),
             result: row
                 .text(40)?
                 .map(|result| json::<ToolResultEnvelope>(&result))
@@ -272,7 +275,7 @@ pub(super) fn registration_values(registration: &Registration) -> [Value<'_>; 5]
 }
 
 /// A column that is never null.
-pub(super) fn text(row: &impl Columns, column: usize) -> Result<String, StoreError> {
+pub(super) fn text(row: &impl Columns, column: usize) -> Result<Cow<'_, str>, StoreError> {
     row.text(column)?.ok_or_else(|| StoreError::Corrupt {
         detail: format!("column {column} is empty"),
     })

@@ -82,7 +82,8 @@ fn claimed(row: &Row, owner: LeaseOwner) -> Result<Option<Claimed>, StoreError> 
     let linkage = record::linkage(row)?;
     let texts =
         |column| Ok::<_, StoreError>(get::<Option<Vec<String>>>(row, column)?.unwrap_or_default());
-    let keys = texts(54)?.into_iter().map(revealed);
+    let keys = texts(54)?;
+    let keys = keys.iter().map(|key| revealed(key).into_owned());
     let registration = match row.text(46)? {
         None => None,
         Some(_) => Some(record::registration(row, 46)?),

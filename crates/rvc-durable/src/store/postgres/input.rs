@@ -22,7 +22,8 @@ pub(super) fn answer<'a>(
         let known = session.rows(sql, &[Value::text(action.as_str())]).await?;
         let mut stored = Map::new();
         for row in &known {
-            stored.insert(record::text(row, 0)?, record::json(&record::text(row, 1)?)?);
+            let key = record::text(row, 0)?.into_owned();
+            stored.insert(key, record::json(&record::text(row, 1)?)?);
         }
         if session.again()
             && !answers.is_empty()

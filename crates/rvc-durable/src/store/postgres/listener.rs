@@ -30,7 +30,7 @@ fn read(payload: &str) -> Option<News> {
         return Some(News::Due);
     }
     let action = payload.strip_prefix(CHANGED)?;
-    Some(News::Changed(revealed(action.to_owned()).parse().ok()?))
+    Some(News::Changed(revealed(action).parse().ok()?))
 }
 
 /// A connection of its own that hears what other processes tell, and is made again when it

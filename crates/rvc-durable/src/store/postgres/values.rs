@@ -9,8 +9,8 @@ use crate::store::StoreError;
 use crate::store::record::{Columns, Value};
 
 impl Columns for Row {
-    fn text(&self, column: usize) -> Result<Option<String>, StoreError> {
-        Ok(get::<Option<String>>(self, column)?.map(revealed))
+    fn text(&self, column: usize) -> Result<Option<Cow<'_, str>>, StoreError> {
+        Ok(get::<Option<&str>>(self, column)?.map(revealed))
     }
 
     fn number(&self, column: usize) -> Result<Option<i64>, StoreError> {
@@ -66,11 +66,11 @@ pub(super) fn hidden(text: &str) -> Cow<'_, str> {
 }
 
 /// The inverse of [`hidden`].
-pub(super) fn revealed(text: String) -> String {
+pub(super) fn revealed(text: &str) -> Cow<'_, str> {
     if text.contains(MARK) {
-        text.replace(MARKED_NUL, "\0").replace(MARKED_MARK, "\u{1}")
+        Cow::Owned(text.replace(MARKED_NUL, "\0").replace(MARKED_MARK, "\u{1}"))
     } else {
-        text
+        Cow::Borrowed(text)
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             let stored = hidden(&text).into_owned();
 
             prop_assert!(!stored.contains('\0'));
-            prop_assert_eq!(revealed(stored), text);
+            prop_assert_eq!(revealed(&stored), text);
         }
     }
 }
