@@ -133,7 +133,7 @@ pub struct Census {
     pub phases: Vec<(Phase, u64)>,
     /// Rows with something left to do, a clean-up included.
     pub open: u64,
-    /// How long the longest overdue row has been due.
+    /// How long the longest overdue row that nobody has in hand has been due.
     pub due_lag: std::time::Duration,
     /// Cancelled or failed rows whose server has not acknowledged a cancel.
     pub cancels_unacknowledged: u64,

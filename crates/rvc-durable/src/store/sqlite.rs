@@ -1,6 +1,7 @@
 //! The store on `SQLite`: one file, one writer thread, several processes by leases.
 
 mod claim;
+mod clock;
 mod engine;
 mod input;
 mod ledger;

@@ -44,6 +44,10 @@ impl Clock {
         self.0.fetch_add(ms(duration), Ordering::Relaxed);
     }
 
+    fn set_back(&self, ms: i64) {
+        self.set(self.now().unix_ms().saturating_sub(ms).max(0));
+    }
+
     fn set(&self, ms: i64) {
         self.0.store(ms, Ordering::Relaxed);
     }

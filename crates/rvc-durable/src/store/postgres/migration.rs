@@ -10,7 +10,7 @@ use crate::store::record::Value;
 const SCHEMAS: [&str; 1] = [include_str!("schema_1.sql")];
 
 /// Names that another program might use as well.
-const TABLES: &str = "schema_version,runs,actions,registrations,mcp_action_tasks,\
+const TABLES: &str = "schema_version,clock,runs,actions,registrations,mcp_action_tasks,\
     mcp_action_outcomes,mcp_input_answers";
 
 /// Whether nothing is to be done. Neither a right to create nor a lock is needed to see that.

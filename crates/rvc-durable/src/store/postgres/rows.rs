@@ -69,17 +69,24 @@ pub(super) fn census<'a>(
                 "SELECT phase, count(*) FROM mcp_action_tasks GROUP BY phase",
                 &[],
             ),
-            // The earliest of each registration: a walk from one to the next.
+            // The longest overdue of each registration: a walk from one to the next.
             session.rows(
-                "WITH RECURSIVE walk (id, due) AS ( \
-                     (SELECT registration_id, next_due FROM mcp_action_tasks \
-                         WHERE next_due IS NOT NULL ORDER BY registration_id, next_due LIMIT 1) \
+                "WITH RECURSIVE time (now) AS MATERIALIZED (SELECT store_now($1)), \
+                 walk (id) AS ( \
+                     (SELECT registration_id FROM mcp_action_tasks \
+                         WHERE next_due IS NOT NULL ORDER BY registration_id LIMIT 1) \
                      UNION ALL \
                      SELECT next.* FROM walk, LATERAL ( \
-                         SELECT registration_id, next_due FROM mcp_action_tasks \
+                         SELECT registration_id FROM mcp_action_tasks \
                          WHERE next_due IS NOT NULL AND registration_id > walk.id \
-                         ORDER BY registration_id, next_due LIMIT 1) AS next) \
-                 SELECT store_now($1), (SELECT min(due) FROM walk), \
+                         ORDER BY registration_id LIMIT 1) AS next) \
+                 SELECT (SELECT now FROM time), (SELECT min(( \
+                         SELECT next_due FROM mcp_action_tasks \
+                         WHERE registration_id = walk.id \
+                             AND next_due <= (SELECT now FROM time) \
+                             AND (lease_until IS NULL \
+                                 OR lease_until <= (SELECT now FROM time)) \
+                         ORDER BY next_due LIMIT 1)) FROM walk), \
                      (SELECT count(*) FROM mcp_action_tasks \
                          WHERE clean_up_open AND cancel_acknowledged_at IS NULL), \
                      (SELECT count(*) FROM mcp_action_tasks \

@@ -271,6 +271,11 @@ CREATE TRIGGER an_ended_action_has_its_outcome BEFORE UPDATE OF state ON actions
     FOR EACH ROW WHEN (NEW.state <> 'pending')
     EXECUTE FUNCTION action_has_its_outcome();
 
+-- The time that a claim noted last: one that is well before it was set back.
+CREATE TABLE clock (id bigint PRIMARY KEY CHECK (id = 1), noted bigint NOT NULL);
+
+INSERT INTO clock VALUES (1, 0);
+
 -- The store's clock in milliseconds; a simulation brings its own.
 CREATE FUNCTION store_now(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT coalesce(at, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
@@ -301,6 +306,27 @@ LEFT JOIN registrations AS r ON r.registration_id = t.registration_id;
 CREATE TYPE due_row AS (
     place tid, held boolean, round bigint, registration bigint, run_id text, outcome_id text
 );
+
+-- Notes the time, every ten seconds. Where the clock was set back by five or more since, no due
+-- time of before says when: everything is due, and no lease lasts longer than a new one. A row
+-- that somebody is just writing is left out, so that nobody is waited for.
+CREATE FUNCTION heed_the_clock(now_is bigint, lease_ms bigint) RETURNS void LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE clock SET noted = now_is WHERE noted < now_is - 10000;
+    UPDATE clock SET noted = now_is WHERE noted > now_is + 5000;
+    IF FOUND THEN
+        RAISE LOG 'the clock was set back: everything is due';
+        UPDATE mcp_action_tasks
+        SET next_due = CASE WHEN next_due > now_is THEN now_is ELSE next_due END,
+            lease_until = CASE WHEN lease_until > now_is + lease_ms THEN now_is + lease_ms
+                ELSE lease_until END
+        WHERE ctid = ANY (ARRAY (
+            SELECT t.ctid FROM mcp_action_tasks AS t
+            WHERE t.next_due > now_is OR t.lease_until > now_is + lease_ms
+            FOR NO KEY UPDATE SKIP LOCKED));
+    END IF;
+END $$;
 
 -- Leases due rows: fair shares between registrations first; what nobody else wants goes to
 -- whoever has more. Gives at least one row, for the time and the next time something is due.
@@ -342,6 +368,8 @@ DECLARE
     is_sorted boolean := true;
     nothing claimed;
 BEGIN
+    PERFORM heed_the_clock(now_is, least(lease_ms, horizon_ms));
+
     -- Walks the index from the first entry of one registration to that of the next. Where that
     -- is not due yet, it is the registration's next one.
     WITH RECURSIVE walk (id, due) AS (

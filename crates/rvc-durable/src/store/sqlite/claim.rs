@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::{registrations, rows};
+use super::{clock, registrations, rows};
 use crate::linkage::{Fence, Linkage};
 use crate::moment::Moment;
 use crate::name::{RegistrationId, RunId};
@@ -37,6 +37,7 @@ pub(super) fn claim(
     now: Moment,
     request: &ClaimRequest,
 ) -> Result<Claims, StoreError> {
+    clock::heed(db, now, request.lease)?;
     let mut registrations = registrations_with_work(db)?;
     registrations.sort_by(|one, other| turn(request, one).cmp(&turn(request, other)));
     let mut leasing = Leasing::new(db, now, request)?;
@@ -85,7 +86,7 @@ fn turn<'a>(request: &ClaimRequest, id: &'a RegistrationId) -> (u32, bool, &'a s
 }
 
 /// Walks the index from one registration to the next, without looking at their rows.
-fn registrations_with_work(db: &Connection) -> Result<Vec<RegistrationId>, StoreError> {
+pub(super) fn registrations_with_work(db: &Connection) -> Result<Vec<RegistrationId>, StoreError> {
     let mut statement = db.prepare_cached(
         "SELECT registration_id FROM mcp_action_tasks INDEXED BY due_by_registration \
          WHERE next_due IS NOT NULL AND registration_id > ?1 ORDER BY registration_id LIMIT 1",

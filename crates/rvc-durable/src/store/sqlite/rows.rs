@@ -1,9 +1,11 @@
+use std::borrow::Cow;
 use std::time::Duration;
 
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use rvc_wire::Map;
 
+use super::claim;
 use crate::linkage::Linkage;
 use crate::moment::Moment;
 use crate::name::{ActionId, RunId};
@@ -13,8 +15,9 @@ use crate::store::record::{self, COLUMNS, Columns, SOURCE, Value};
 use crate::store::{Census, Filter, StoreError};
 
 impl Columns for Row<'_> {
-    fn text(&self, column: usize) -> Result<Option<String>, StoreError> {
-        Ok(self.get(column)?)
+    fn text(&self, column: usize) -> Result<Option<Cow<'_, str>>, StoreError> {
+        let text = self.get_ref(column)?.as_str_or_null();
+        Ok(text.map_err(rusqlite::Error::from)?.map(Cow::Borrowed))
     }
 
     fn number(&self, column: usize) -> Result<Option<i64>, StoreError> {
@@ -92,11 +95,20 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
         "SELECT count(*) FROM mcp_action_tasks WHERE clean_up_open = 1 \
          AND cancel_acknowledged_at IS NULL",
     )?;
-    let earliest: Option<i64> = db
-        .prepare_cached("SELECT min(next_due) FROM mcp_action_tasks WHERE next_due IS NOT NULL")?
-        .query_row([], |row| row.get(0))?;
-    let earliest = earliest.map(Moment::from_unix_ms);
-    census.due_lag = earliest.map_or(Duration::ZERO, |due| now.since(due).min(HORIZON));
+    let mut overdue = db.prepare_cached(
+        "SELECT next_due FROM mcp_action_tasks INDEXED BY due_by_registration \
+         WHERE registration_id = ?1 AND next_due IS NOT NULL AND next_due <= ?2 \
+         AND (lease_until IS NULL OR lease_until <= ?2) ORDER BY next_due LIMIT 1",
+    )?;
+    for registration in claim::registrations_with_work(db)? {
+        let longest: Option<i64> = overdue
+            .query_row(params![registration.as_str(), now.unix_ms()], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        let lag = longest.map_or(Duration::ZERO, |due| now.since(Moment::from_unix_ms(due)));
+        census.due_lag = census.due_lag.max(lag.min(HORIZON));
+    }
     Ok(census)
 }
 

@@ -102,6 +102,11 @@ CREATE INDEX open_clean_ups ON mcp_action_tasks (cancel_acknowledged_at) WHERE c
 
 CREATE INDEX tasks_of_a_run ON mcp_action_tasks (run_id);
 
+-- The time that a claim noted last: one that is well before it was set back.
+CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), noted INTEGER NOT NULL) STRICT;
+
+INSERT INTO clock VALUES (1, 0);
+
 -- The outcome of an action, inserted once and never touched again.
 CREATE TABLE mcp_action_outcomes (
     action_id TEXT PRIMARY KEY REFERENCES mcp_action_tasks (action_id),
@@ -180,7 +185,7 @@ WHEN OLD.clean_up_open = 0
         OR NEW.looked IS NOT OLD.looked)
 BEGIN SELECT RAISE(ABORT, 'a closed clean-up stays closed'); END;
 
-CREATE TRIGGER a_fence_never_falls BEFORE UPDATE OF fence ON mcp_action_tasks
+CREATE TRIGGER a_fence_never_falls AFTER UPDATE OF fence ON mcp_action_tasks
 WHEN NEW.fence < OLD.fence
 BEGIN SELECT RAISE(ABORT, 'a fence never falls'); END;
 

@@ -95,7 +95,7 @@ async fn a_leased_row_is_free_again_when_the_lease_is_over_and_its_old_holder_is
 }
 
 #[tokio::test]
-async fn when_the_clock_is_set_back_everything_is_due_and_no_lease_holds() {
+async fn when_the_clock_is_set_back_to_1970_everything_is_due_and_no_lease_lasts_longer() {
     let (store, clock) = open();
     submit(&store, "a", "robot").await;
     submit(&store, "b", "robot").await;
@@ -103,10 +103,71 @@ async fn when_the_clock_is_set_back_everything_is_due_and_no_lease_holds() {
 
     clock.set(0);
 
-    let claimed = claim(&store, 10).await;
-    assert_eq!(claimed.len(), 2);
+    assert_eq!(claim(&store, 10).await.len(), 1);
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(claim(&store, 10).await.len(), 2, "both leases are over");
     let write = Write::new(leased.claim, Phase::Intent, leased.row);
     assert_eq!(store.write(write).await, Ok(Written::Stale));
+}
+
+#[tokio::test]
+async fn when_the_clock_is_set_back_by_minutes_everything_is_due_and_no_lease_lasts_longer() {
+    let (store, clock) = open();
+    submit(&store, "asleep", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let mut row = claimed.row;
+    row.next_due = Some(clock.now().after(HORIZON));
+    let asleep = Write::new(claimed.claim, Phase::Intent, row);
+    store.write(asleep).await.unwrap();
+    submit(&store, "leased", "robot").await;
+    let leased = claim(&store, 1).await.pop().unwrap();
+
+    clock.set_back(20 * 60_000);
+
+    let due = claim(&store, 10).await.pop().unwrap();
+    assert_eq!(due.row.action.as_str(), "asleep", "the lease lasts for now");
+    store.release(due.claim).await.unwrap();
+    clock.advance(Duration::from_secs(30));
+    assert_eq!(claim(&store, 10).await.len(), 2);
+    let stale = Write::new(leased.claim, Phase::Intent, leased.row);
+    assert_eq!(store.write(stale).await, Ok(Written::Stale));
+}
+
+#[tokio::test]
+async fn the_lag_is_that_of_rows_that_nobody_has_in_hand() {
+    let (store, clock) = open();
+    submit(&store, "in-hand", "robot").await;
+    clock.advance(Duration::from_secs(1));
+    submit(&store, "overdue", "robot").await;
+    let lag = async || store.census().await.unwrap().due_lag;
+    clock.advance(Duration::from_secs(4));
+    assert_eq!(lag().await, Duration::from_secs(5));
+
+    assert_eq!(claim(&store, 1).await.len(), 1);
+    assert_eq!(lag().await, Duration::from_secs(4));
+    assert_eq!(claim(&store, 1).await.len(), 1);
+    assert_eq!(lag().await, Duration::ZERO);
+    clock.advance(Duration::from_secs(31));
+    assert_eq!(
+        lag().await,
+        Duration::from_secs(36),
+        "their leases are over"
+    );
+}
+
+#[tokio::test]
+async fn a_clock_that_is_corrected_by_seconds_makes_nothing_due() {
+    let (store, clock) = open();
+    submit(&store, "asleep", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    let mut row = claimed.row;
+    row.next_due = Some(clock.now().after(Duration::from_secs(60)));
+    let asleep = Write::new(claimed.claim, Phase::Intent, row);
+    store.write(asleep).await.unwrap();
+
+    clock.set_back(4_000);
+
+    assert_eq!(claim(&store, 10).await, []);
 }
 
 #[tokio::test]

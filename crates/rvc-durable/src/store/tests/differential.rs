@@ -292,7 +292,7 @@ impl Pair {
                 both!(self, answer(name(action), answers.clone()));
             }
             Operation::Pass { ms } => self.clock.advance(Duration::from_millis(ms)),
-            Operation::SetBack => self.clock.set(0),
+            Operation::SetBack { ms } => self.clock.set_back(ms),
             Operation::Step { .. } | Operation::Renew { .. } | Operation::Release { .. } => {}
         }
     }
@@ -363,7 +363,8 @@ fn extreme(claimed: &Claimed) -> Write {
 /// Every row of every table, as text by column.
 type Tables = BTreeMap<&'static str, Vec<BTreeMap<String, Option<String>>>>;
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 7] = [
+    "clock",
     "runs",
     "actions",
     "registrations",

@@ -60,9 +60,25 @@ struct Model {
     rows: BTreeMap<ActionId, Entry>,
     runs: BTreeMap<RunId, bool>,
     remotes: u32,
+    /// The time that a claim noted last.
+    noted: i64,
 }
 
 impl Model {
+    fn heed_the_clock(&mut self, now: Moment, lease: Duration) {
+        let is_back = now.unix_ms() < self.noted - 5_000;
+        if is_back {
+            for entry in self.rows.values_mut() {
+                entry.row.next_due = entry.row.next_due.map(|due| due.min(now));
+                let until = |until: Moment| until.min(now.after(lease));
+                entry.lease = entry.lease.map(|(owner, end)| (owner, until(end)));
+            }
+        }
+        if is_back || now.unix_ms() > self.noted + 10_000 {
+            self.noted = now.unix_ms();
+        }
+    }
+
     fn write(&mut self, write: &Write, now: Moment) -> &'static str {
         let entry = self.rows.get_mut(&write.claim.action).unwrap();
         if !entry.holds(&write.claim) {
@@ -122,6 +138,7 @@ proptest! {
                     }
                     Operation::Claim { owner, limit } => {
                         let request = ClaimRequest::new(owners[owner], limit, Duration::from_secs(30));
+                        model.heed_the_clock(now, request.lease);
                         let claims = store.claim(request).await.unwrap();
                         let free = model.rows.values().filter(|it| it.is_due(now) && it.is_free(now)).count();
                         assert_eq!(claims.rows.len(), free.min(limit as usize));
@@ -237,7 +254,7 @@ proptest! {
                         }
                     }
                     Operation::Pass { ms } => clock.advance(Duration::from_millis(ms)),
-                    Operation::SetBack => clock.set(0),
+                    Operation::SetBack { ms } => clock.set_back(ms),
                     Operation::Step { .. } | Operation::Renew { .. } | Operation::Release { .. } => {}
                 }
                 for (action, entry) in &model.rows {

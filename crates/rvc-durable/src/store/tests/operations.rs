@@ -19,7 +19,7 @@ pub(super) enum Operation {
     Wake { action: u8 },
     Answer { action: u8 },
     Pass { ms: u64 },
-    SetBack,
+    SetBack { ms: i64 },
 }
 
 pub(super) fn any_operation() -> impl Strategy<Value = Operation> {
@@ -34,7 +34,9 @@ pub(super) fn any_operation() -> impl Strategy<Value = Operation> {
         1 => (0..8_u8).prop_map(|action| Operation::Wake { action }),
         1 => (0..8_u8).prop_map(|action| Operation::Answer { action }),
         4 => (0..40_000_u64).prop_map(|ms| Operation::Pass { ms }),
-        1 => Just(Operation::SetBack),
+        // To zero at most.
+        1 => prop_oneof![Just(i64::MAX), 0..8_000_i64, 0..3_600_000_i64]
+            .prop_map(|ms| Operation::SetBack { ms }),
     ]
 }
 
