@@ -1,17 +1,19 @@
 //! Everything fails at once, and every action has its one outcome.
 //!
 //! ```text
-//!  host ──────────┐                                    ┌─► server 0  (dies, comes back empty)
-//!  supervisor 0 ──┤ a proxy  ┌──────────┐   a proxy    │
+//!  host ──────────┐                                    ┌─► server 0
+//!  supervisor 0 ──┤ a proxy  ┌──────────┐   a proxy    │   SIGKILL, comes back empty
 //!        …        ├─each────►│PostgreSQL│   each  ─────┤
 //!  supervisor 3 ──┘          └──────────┘              └─► server 1
 //!   SIGKILL, SIGSTOP          immediate stops      cuts, stalls, lost answers
 //!
-//!  host.jsonl  faults.jsonl  database.jsonl  server-0.jsonl  server-1.jsonl ──► checker
+//!  host.jsonl  faults.jsonl  database.jsonl  server-0-1.jsonl  server-0-2.jsonl … ──► checker
 //! ```
 //!
 //! `RVC_CHAOS_SECONDS` says for how long (120), `RVC_CHAOS_SEED` repeats a schedule. A schedule
 //! is the whole of what the test does; how processes interleave under it is the machine's.
+//! Supervisors are `rvc supervise`, servers are this binary again, and each is a process. The
+//! host is this one.
 
 mod checker;
 mod dice;
@@ -123,10 +125,7 @@ impl World {
         witness::install(&cluster);
         let host = Host::new(durable, host_journal.clone());
         let servers: Vec<_> = (0..SERVERS)
-            .map(|index| {
-                let journal = Journal::create(folder, &format!("server-{index}"));
-                Arc::new(Server::start(index, journal))
-            })
+            .map(|index| Arc::new(Server::start(index, folder)))
             .collect();
         for (index, server) in servers.iter().enumerate() {
             runtime.block_on(host.register(index, &server.url()));
@@ -280,7 +279,7 @@ impl Drop for Evidence {
             eprintln!("{}", serde_json::to_string(&entry).unwrap());
         }
         eprintln!(
-            "that was the history of RVC_CHAOS_SEED={}; it and the supervisors' logs are in {}",
+            "that was the history of RVC_CHAOS_SEED={}; it and the processes' logs are in {}",
             self.seed,
             self.folder.display()
         );

@@ -13,5 +13,6 @@ mod listen;
 mod operator;
 mod robot;
 mod rvc;
+mod serving;
 mod sign;
 mod verify;

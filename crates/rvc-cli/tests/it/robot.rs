@@ -8,16 +8,17 @@ use std::sync::{Arc, Mutex};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ContentBlock,
-    CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult, ServerCapabilities, ServerConfig,
-    Task, TaskPayload, TaskStatus, UpdateTaskParams,
+    CreateTaskResult, DetailedTask, GetTaskParams, GetTaskResult, ServerConfig, Task, TaskPayload,
+    TaskStatus, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use rvc_mcp::{ServeConfig, Server, Transport};
-use rvc_tasks::{MemorySink, TaskManager};
+use rvc_mcp::Transport;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+
+use crate::serving::{AT, completed, question, text, unknown_task};
 
 /// A running server. It ends when it is dropped.
 pub(crate) struct Robot {
@@ -54,31 +55,13 @@ impl Robot {
     }
 
     pub(crate) fn over(transport: Transport) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
         let (release, released) = watch::channel(false);
         let state = Arc::<Mutex<State>>::default();
         let handler = Handler {
             state: state.clone(),
             released,
         };
-        let config = ServeConfig::default()
-            .with_transport(transport)
-            .with_port(0);
-        let server = runtime.block_on(Server::bind(config)).unwrap();
-        let url = server.url().unwrap();
-        let manager = {
-            let _inside = runtime.enter();
-            TaskManager::new("robot".parse().unwrap(), MemorySink::new())
-        };
-        runtime.spawn(async move {
-            server
-                .run(move || handler.clone(), manager, std::future::pending())
-                .await
-        });
+        let (runtime, url) = crate::serving::serve(transport, handler);
         Self {
             url,
             state,
@@ -114,11 +97,7 @@ struct Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tasks()
-            .build();
-        ServerConfig::new(capabilities)
+        crate::serving::config()
     }
 
     async fn call_tool(
@@ -154,7 +133,10 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let mut state = self.state.lock().unwrap();
-        let task = state.tasks.get_mut(&request.task_id).ok_or_else(unknown)?;
+        let task = state
+            .tasks
+            .get_mut(&request.task_id)
+            .ok_or_else(unknown_task)?;
         task.polls_left = task.polls_left.saturating_sub(1);
         let payload = task.payload();
         let detailed = DetailedTask::new(handle(&request.task_id), payload);
@@ -167,7 +149,10 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let mut state = self.state.lock().unwrap();
-        let task = state.tasks.get_mut(&request.task_id).ok_or_else(unknown)?;
+        let task = state
+            .tasks
+            .get_mut(&request.task_id)
+            .ok_or_else(unknown_task)?;
         task.answer = serde_json::to_value(&request.input_responses).ok();
         Ok(())
     }
@@ -178,7 +163,10 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let mut state = self.state.lock().unwrap();
-        let task = state.tasks.get_mut(&request.task_id).ok_or_else(unknown)?;
+        let task = state
+            .tasks
+            .get_mut(&request.task_id)
+            .ok_or_else(unknown_task)?;
         task.cancels += 1;
         Ok(())
     }
@@ -220,24 +208,12 @@ impl Handler {
 
 impl TaskRecord {
     fn payload(&self) -> TaskPayload {
-        let result = json!({"content": [{"type": "text", "text": format!("{} done", self.key)}]});
-        let completed = TaskPayload::Completed {
-            result: result.as_object().unwrap().clone(),
-        };
+        let done = || completed(&format!("{} done", self.key), false);
         match (self.tool.as_str(), &self.answer) {
             _ if self.is_cancelled() => TaskPayload::Cancelled,
-            ("ask", None) => TaskPayload::InputRequired {
-                input_requests: serde_json::from_value(json!({"confirm": {
-                    "method": "elicitation/create",
-                    "params": {
-                        "message": "sure?",
-                        "requestedSchema": {"type": "object", "properties": {}},
-                    },
-                }}))
-                .unwrap(),
-            },
-            ("ask", Some(_)) => completed,
-            ("drive", _) if self.polls_left == 0 => completed,
+            ("ask", None) => question(),
+            ("ask", Some(_)) => done(),
+            ("drive", _) if self.polls_left == 0 => done(),
             _ => TaskPayload::Working,
         }
     }
@@ -265,13 +241,3 @@ fn handle(id: &str) -> Task {
         .with_poll_interval_ms(1)
         .with_status_message("50 % of the way")
 }
-
-fn text(value: &Value) -> CallToolResponse {
-    CallToolResult::success(vec![ContentBlock::text(value.to_string())]).into()
-}
-
-fn unknown() -> ErrorData {
-    ErrorData::invalid_params("unknown task", None)
-}
-
-const AT: &str = "2026-06-12T14:03:00Z";

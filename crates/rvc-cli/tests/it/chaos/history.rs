@@ -1,4 +1,5 @@
 //! What was seen, in files of JSON lines: one for each witness, who knows nothing of the others.
+//! Each life of a server is one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -139,6 +140,7 @@ impl Journal {
 
     pub(super) fn write_at(&self, at: u64, seen: Seen) {
         let mut line = serde_json::to_string(&Entry { at, seen }).unwrap();
+        // One write, after which the line outlives the process.
         line.push('\n');
         self.0.lock().unwrap().write_all(line.as_bytes()).unwrap();
     }
@@ -153,7 +155,7 @@ pub(super) fn read(folder: &Path) -> Vec<Entry> {
             continue;
         }
         let text = fs::read_to_string(path).unwrap();
-        entries.extend(text.lines().map(|line| -> Entry {
+        entries.extend(whole_lines(&text).map(|line| -> Entry {
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
         }));
     }
@@ -161,7 +163,28 @@ pub(super) fn read(folder: &Path) -> Vec<Entry> {
     entries
 }
 
+/// Without the half of a line that a process was killed over: what it was about had not begun,
+/// and nobody was told.
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    let end = text.rfind('\n').map_or(0, |last| last + 1);
+    text[..end].lines()
+}
+
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_micros()).unwrap()
+}
+
+#[test]
+fn half_a_line_of_a_process_that_was_killed_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::create(folder.path(), "server-0-1");
+    let action = "a".to_owned();
+    journal.write(Seen::Submitted { action });
+    let half = br#"{"at": 2, "seen": "refu"#;
+    journal.0.lock().unwrap().write_all(half).unwrap();
+
+    let entries = read(folder.path());
+
+    assert_eq!(entries.len(), 1, "{entries:?}");
 }
