@@ -389,8 +389,9 @@ impl Durable {
         }
     }
 
-    /// Adds or replaces a registration of the ledger. Rows that name it use it at their next
-    /// step.
+    /// Adds a registration to the ledger, or gives one that is there its owner, endpoint and
+    /// transport. Rows that name it use it at their next step. One that is there stays enabled
+    /// or disabled as it is; [`enable_registration`](Self::enable_registration) changes that.
     ///
     /// # Errors
     ///
