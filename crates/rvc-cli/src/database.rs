@@ -87,6 +87,13 @@ impl Database {
     ) -> anyhow::Result<Durable> {
         match &self.place {
             Place::File(file) => {
+                // Whoever gives them expects a server, and TLS.
+                ensure!(
+                    self.root_certificates.is_none(),
+                    "--db-root-certificates (RVC_DATABASE_ROOT_CERTIFICATES) is for a postgres:// \
+                     database, not for the file {}",
+                    file.display()
+                );
                 let store = SqliteOptions::file(file);
                 #[cfg(feature = "crash-points")]
                 let store = crate::crash_point::shifted(store)?;

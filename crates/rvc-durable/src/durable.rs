@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use rvc_wire::Map;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -208,7 +207,7 @@ impl Durable {
             // Subscribed before it reads: what changes in between is not missed.
             let mut updates = self.shared.signals.updates();
             let mut elsewhere = self.shared.store.news();
-            let row = self.patiently(|store| store.row(action.clone())).await?;
+            let row = self.patiently(|| self.action(action)).await?;
             let Some(row) = row else {
                 return Err(OutcomeError::Unknown {
                     action: action.clone(),
@@ -380,7 +379,7 @@ impl Durable {
     pub async fn idle(&self) -> Result<(), StoreError> {
         loop {
             let mut updates = self.shared.signals.updates();
-            if self.patiently(Store::census).await?.open == 0 {
+            if self.patiently(|| self.census()).await?.open == 0 {
                 return Ok(());
             }
             let _ = tokio::time::timeout(self.shared.options.tick, updates.recv()).await;
@@ -389,8 +388,9 @@ impl Durable {
         }
     }
 
-    /// Adds or replaces a registration of the ledger. Rows that name it use it at their next
-    /// step.
+    /// Adds a registration to the ledger, or gives one that is there its owner, endpoint and
+    /// transport. Rows that name it use it at their next step. One that is there stays enabled
+    /// or disabled as it is; [`enable_registration`](Self::enable_registration) changes that.
     ///
     /// # Errors
     ///
@@ -488,19 +488,22 @@ impl Durable {
         let _ = tokio::time::timeout(CONNECTIONS_CLOSE, self.shared.remotes.close()).await;
     }
 
-    /// How long another process' changes may go unnoticed.
-    #[must_use]
-    pub fn tick(&self) -> Duration {
-        self.shared.options.tick
-    }
-
-    /// Reads, again and again while the store is away.
-    async fn patiently<'a, T>(
-        &'a self,
-        read: impl Fn(&'a dyn Store) -> BoxFuture<'a, Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+    /// Reads, and again at each [`tick`](SupervisorOptions::tick) while the store is away:
+    /// `durable.patiently(|| durable.action(&id))`.
+    ///
+    /// # Errors
+    ///
+    /// A store that will never be read.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of `read`.
+    pub async fn patiently<T, F>(&self, read: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
         loop {
-            match read(self.shared.store.as_ref()).await {
+            match read().await {
                 Err(error) if error.is_retryable() => {
                     tracing::warn!(%error, "the store cannot be read, trying again");
                     tokio::time::sleep(self.shared.options.tick).await;

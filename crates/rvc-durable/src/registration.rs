@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use url::Url;
+use url::{Host, Url};
 
 use crate::name::{OwnerId, RegistrationId};
 use crate::phase::UnknownWord;
@@ -88,6 +88,17 @@ impl Endpoint {
 
     pub(crate) fn url(&self) -> &Url {
         &self.0
+    }
+
+    /// Whether what is sent there can be read on its way: plain http that leaves the machine.
+    pub(crate) fn is_in_the_open(&self) -> bool {
+        let is_loopback = match self.0.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+            None => false,
+        };
+        self.0.scheme() == "http" && !is_loopback
     }
 }
 
@@ -227,6 +238,24 @@ mod tests {
         }
         for url in ["ftp://host/", "nonsense", "stdio:x"] {
             assert!(url.parse::<Endpoint>().is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn plain_http_is_in_the_open_unless_it_stays_on_the_machine() {
+        for (url, is_in_the_open) in [
+            ("http://robot/mcp", true),
+            ("http://localhost.example/mcp", true),
+            ("http://10.0.0.7:9100/mcp", true),
+            ("http://[fd00::1]/mcp", true),
+            ("https://robot/mcp", false),
+            ("http://LOCALHOST:9100/mcp", false),
+            ("http://127.9.9.9/mcp", false),
+            ("http://[::1]/mcp", false),
+            ("http://[::ffff:127.0.0.1]/mcp", false),
+        ] {
+            let endpoint: Endpoint = url.parse().expect("a URL");
+            assert_eq!(endpoint.is_in_the_open(), is_in_the_open, "{url}");
         }
     }
 

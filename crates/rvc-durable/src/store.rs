@@ -217,7 +217,9 @@ pub trait Store: Send + Sync + 'static {
         id: String,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// Adds or replaces a registration.
+    /// Adds a registration, enabled or not as it says, or gives one that is there its owner,
+    /// endpoint and transport. Whether that one is enabled stays as it is: a new endpoint does
+    /// not enable what was disabled meanwhile.
     fn put_registration(&self, registration: Registration)
     -> BoxFuture<'_, Result<(), StoreError>>;
 

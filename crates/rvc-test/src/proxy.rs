@@ -42,9 +42,18 @@ pub struct FaultProxy {
 #[derive(Debug)]
 struct Shared {
     rules: watch::Sender<Rules>,
-    /// Bytes of answers that still pass before a connection is cut.
-    answers_left: Mutex<Option<usize>>,
+    /// The answer that does not pass, and cuts its connection.
+    lost_answer: Mutex<Option<LostAnswer>>,
+    lost_answers: AtomicU64,
     relayed: AtomicU64,
+}
+
+#[derive(Debug)]
+enum LostAnswer {
+    /// Once so many bytes of answers have passed.
+    After(usize),
+    /// That which has these bytes.
+    With(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +89,8 @@ impl FaultProxy {
         });
         let shared = Arc::new(Shared {
             rules,
-            answers_left: Mutex::default(),
+            lost_answer: Mutex::default(),
+            lost_answers: AtomicU64::new(0),
             relayed: AtomicU64::new(0),
         });
         let listener = {
@@ -140,12 +150,24 @@ impl FaultProxy {
     /// Lets `bytes` more of the target's answers pass, of all connections together; the
     /// connection that carries the next one is cut, once. With 0 the next answer is lost.
     pub fn cut_answers_after(&self, bytes: usize) {
-        *self.answers_left() = Some(bytes);
+        *self.shared.lost_answer() = Some(LostAnswer::After(bytes));
+    }
+
+    /// Cuts the connection that carries the next answer with `bytes` in it, once. Such an answer
+    /// comes in one piece: where it does not, it passes.
+    pub fn cut_answer_with(&self, bytes: &[u8]) {
+        *self.shared.lost_answer() = Some(LostAnswer::With(bytes.to_vec()));
+    }
+
+    /// How many answers have been lost so.
+    #[must_use]
+    pub fn lost_answers(&self) -> u64 {
+        self.shared.lost_answers.load(Ordering::SeqCst)
     }
 
     /// Ends refusing, stalling, delaying, and an answer's cut that has not happened.
     pub fn restore(&self) {
-        *self.answers_left() = None;
+        *self.shared.lost_answer() = None;
         self.change(|rules| {
             rules.is_open = true;
             rules.is_stalled = false;
@@ -155,10 +177,6 @@ impl FaultProxy {
 
     fn change(&self, change: impl FnOnce(&mut Rules)) {
         self.shared.rules.send_modify(change);
-    }
-
-    fn answers_left(&self) -> std::sync::MutexGuard<'_, Option<usize>> {
-        self.shared.answers_left()
     }
 }
 
@@ -172,26 +190,31 @@ impl Drop for FaultProxy {
 }
 
 impl Shared {
-    fn answers_left(&self) -> std::sync::MutexGuard<'_, Option<usize>> {
-        self.answers_left
+    fn lost_answer(&self) -> std::sync::MutexGuard<'_, Option<LostAnswer>> {
+        self.lost_answer
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a piece of an answer may pass; the piece that may not is the last one counted.
-    fn may_answer(&self, bytes: usize) -> bool {
-        let mut left = self.answers_left();
-        match *left {
-            None => true,
-            Some(room) if room >= bytes => {
-                *left = Some(room - bytes);
-                true
-            }
-            Some(_) => {
-                *left = None;
-                false
-            }
+    /// Whether a piece of an answer may pass; the piece that may not is the last one looked at.
+    fn may_answer(&self, piece: &[u8]) -> bool {
+        let mut lost = self.lost_answer();
+        let is_lost = match lost.as_mut() {
+            None => false,
+            Some(LostAnswer::After(room)) => match room.checked_sub(piece.len()) {
+                Some(left) => {
+                    *room = left;
+                    false
+                }
+                None => true,
+            },
+            Some(LostAnswer::With(bytes)) => piece.windows(bytes.len()).any(|it| it == bytes),
+        };
+        if is_lost {
+            *lost = None;
+            self.lost_answers.fetch_add(1, Ordering::SeqCst);
         }
+        !is_lost
     }
 }
 
@@ -271,8 +294,8 @@ where
     let (from_server, to_server) = tokio::io::split(server);
     tokio::try_join!(
         pump(from_client, to_server, shared, |_| true),
-        pump(from_server, to_client, shared, |bytes| shared
-            .may_answer(bytes)),
+        pump(from_server, to_client, shared, |piece| shared
+            .may_answer(piece)),
     )?;
     Ok(())
 }
@@ -282,7 +305,7 @@ async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     shared: &Shared,
-    may_pass: impl Fn(usize) -> bool,
+    may_pass: impl Fn(&[u8]) -> bool,
 ) -> io::Result<()> {
     let mut rules = shared.rules.subscribe();
     let mut buffer = vec![0; 16 << 10];
@@ -298,7 +321,7 @@ async fn pump(
         if delay > Duration::ZERO {
             tokio::time::sleep(delay).await;
         }
-        if !may_pass(bytes) {
+        if !may_pass(&buffer[..bytes]) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         to.write_all(&buffer[..bytes]).await?;

@@ -70,16 +70,17 @@ impl Add {
     async fn run(self) -> anyhow::Result<ExitCode> {
         let endpoint: Endpoint = self.url.parse().context("--url is refused")?;
         let durable = self.database.open().await?;
-        let known = find(&durable, &self.name).await?;
         let registration = Registration {
             id: self.name,
             owner: OwnerId::local(),
             endpoint,
             transport: self.transport,
-            enabled: known.is_none_or(|known| known.enabled),
+            // Where it is new.
+            enabled: true,
         };
         durable.put_registration(registration.clone()).await?;
-        print(&registration, self.json)
+        let kept = find(&durable, &registration.id).await?;
+        print(&kept.unwrap_or(registration), self.json)
     }
 }
 

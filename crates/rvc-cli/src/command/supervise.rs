@@ -110,16 +110,9 @@ impl Chronicle {
         if printed == Some(&update.phase) && !update.phase.is_final() {
             return Ok(());
         }
-        let row = loop {
-            match durable.action(&update.action).await {
-                Ok(Some(row)) => break row,
-                Ok(None) => return Ok(()),
-                Err(error) if error.is_retryable() => {
-                    tracing::warn!(%error, "a change is printed when the database is back");
-                    tokio::time::sleep(durable.tick()).await;
-                }
-                Err(error) => return Err(error.into()),
-            }
+        let read = durable.patiently(|| durable.action(&update.action)).await?;
+        let Some(row) = read else {
+            return Ok(());
         };
         // The row may be further than the news.
         let is_new = printed != Some(&row.phase);

@@ -81,6 +81,25 @@ fn a_url_of_another_scheme_is_no_file_and_is_not_shown() {
 }
 
 #[test]
+fn root_certificates_for_a_file_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = folder.path().join("actions.db");
+    let add = ["registration", "add", "robot", "--url", "http://robot/mcp"];
+    let on = ["--db", db.to_str().unwrap()];
+    let with = ["--db-root-certificates", "ca.pem"];
+
+    let answer = run([&add[..], &on, &with].concat(), "");
+
+    assert_eq!(answer.code, 2, "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("--db-root-certificates"),
+        "{}",
+        answer.stderr
+    );
+    assert!(!db.exists());
+}
+
+#[test]
 fn a_token_comes_from_the_environment_and_is_neither_stored_nor_logged() {
     let doorman = Doorman::new();
     let world = refused(&doorman);

@@ -1,5 +1,6 @@
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -12,7 +13,8 @@ use super::failure::in_transport;
 use super::mcp::unavailable;
 use super::requests::Requests;
 use super::{BoxTransport, DialError, Dialer};
-use crate::registration::{Registration, TransportKind};
+use crate::name::RegistrationId;
+use crate::registration::{Endpoint, Registration, TransportKind};
 use crate::tls;
 
 /// A bearer token. It is given at call time and kept nowhere.
@@ -60,13 +62,16 @@ impl TokenSource for NoTokens {
 /// Dials streamable HTTP and HTTP+SSE, as the registration says, with TLS by rustls.
 ///
 /// Redirects are not followed: a start could be posted twice, or to somebody else. Proxies of
-/// the environment are not used.
+/// the environment are not used. A token that goes over plain http to a host that is not loopback
+/// is sent, and a WARN says so, once for each endpoint of a registration.
 #[derive(Clone)]
 pub struct HttpDialer {
     client: CappedClient,
     tokens: Arc<dyn TokenSource>,
     max_response_bytes: usize,
     calls_per_server: usize,
+    /// The endpoints that were warned of.
+    warned: Arc<Mutex<HashMap<RegistrationId, Endpoint>>>,
 }
 
 /// How a [`HttpDialer`] is built.
@@ -150,6 +155,7 @@ impl HttpDialerBuilder {
             // Room for what JSON-RPC puts around a result.
             max_response_bytes: self.max_result_bytes.saturating_add(64 << 10),
             calls_per_server: self.calls_per_server,
+            warned: Arc::default(),
         })
     }
 }
@@ -159,6 +165,20 @@ fn refused(error: &dyn std::fmt::Display) -> DialError {
 }
 
 impl HttpDialer {
+    /// Once, not at each connection: a server that is often away would drown it.
+    fn warn(&self, registration: &Registration) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let endpoint = &registration.endpoint;
+        let before = warned.insert(registration.id.clone(), endpoint.clone());
+        if before.as_ref() != Some(endpoint) {
+            tracing::warn!(
+                registration_id = %registration.id,
+                host = endpoint.url().host_str(),
+                "the token goes over plain http, where others on the network can read it"
+            );
+        }
+    }
+
     fn streamable(&self, registration: &Registration, token: Option<Token>) -> BoxTransport {
         let mut config =
             StreamableHttpClientTransportConfig::with_uri(registration.endpoint.as_str())
@@ -201,10 +221,71 @@ impl Dialer for HttpDialer {
     ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(async move {
             let token = self.tokens.token(registration).await?;
+            if token.is_some() && registration.endpoint.is_in_the_open() {
+                self.warn(registration);
+            }
             match registration.transport {
                 TransportKind::StreamableHttp => Ok(self.streamable(registration, token)),
                 TransportKind::Sse => self.sse(registration, token).await,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rvc_test::Logs;
+    use tracing::Level;
+
+    use super::*;
+    use crate::name::OwnerId;
+
+    struct Always;
+
+    impl TokenSource for Always {
+        fn token<'a>(
+            &'a self,
+            _: &'a Registration,
+        ) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
+            Box::pin(std::future::ready(Ok(Some(Token::new("sesame")))))
+        }
+    }
+
+    async fn dial(dialer: &HttpDialer, endpoint: &str) {
+        let registration = Registration {
+            id: "robot".parse().expect("an id"),
+            owner: OwnerId::local(),
+            endpoint: endpoint.parse().expect("a URL"),
+            transport: TransportKind::StreamableHttp,
+            enabled: true,
+        };
+        // Nothing is sent until it is used.
+        drop(dialer.dial(&registration).await.expect("a transport"));
+    }
+
+    #[tokio::test]
+    async fn a_token_over_plain_http_to_another_machine_is_warned_of_once() {
+        let logs = Logs::capture();
+        let dialer = HttpDialer::builder().tokens(Arc::new(Always)).build();
+        let dialer = dialer.expect("a dialer");
+        for endpoint in ["https://robot/mcp", "http://127.0.0.1:9100/mcp"] {
+            dial(&dialer, endpoint).await;
+        }
+        dial(&HttpDialer::new().expect("a dialer"), "http://robot/mcp").await;
+        assert!(logs.at(Level::WARN).is_empty());
+
+        for endpoint in [
+            "http://robot/mcp",
+            "http://robot/mcp",
+            "http://10.0.0.7/mcp",
+        ] {
+            dial(&dialer.clone(), endpoint).await;
+        }
+
+        let warned = logs.at(Level::WARN);
+        let hosts: Vec<_> = warned.iter().map(|line| line.field("host")).collect();
+        assert_eq!(hosts, [Some("robot"), Some("10.0.0.7")]);
+        assert_eq!(warned[0].field("registration_id"), Some("robot"));
+        assert!(!format!("{:?}", logs.lines()).contains("sesame"));
     }
 }

@@ -18,6 +18,7 @@ mod model;
 mod operations;
 #[cfg(feature = "postgres")]
 mod races;
+mod registrations;
 mod sql;
 
 use std::sync::Arc;

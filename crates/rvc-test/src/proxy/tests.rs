@@ -160,6 +160,21 @@ fn an_answer_is_lost_whose_request_arrived() {
 }
 
 #[test]
+fn an_answer_is_lost_for_what_is_in_it() {
+    let echo = Echo::start();
+    let proxy = FaultProxy::start(Target::Tcp(echo.address)).unwrap();
+    proxy.cut_answer_with(b"COMMIT");
+    let mut stream = connect(&proxy);
+    assert_eq!(ask(&mut stream, b"BEGIN").unwrap(), b"BEGIN");
+    assert_eq!(proxy.lost_answers(), 0);
+
+    assert!(ask(&mut stream, b"a COMMIT it is").is_err());
+
+    assert_eq!(proxy.lost_answers(), 1);
+    assert_eq!(ask(&mut connect(&proxy), b"COMMIT").unwrap(), b"COMMIT");
+}
+
+#[test]
 fn new_connections_go_to_the_new_target() {
     let (before, after) = (Echo::start(), Echo::start());
     let proxy = FaultProxy::start(Target::Tcp(before.address)).unwrap();

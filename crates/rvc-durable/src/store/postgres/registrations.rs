@@ -16,7 +16,7 @@ pub(super) fn put<'a>(
         let sql = format!(
             "INSERT INTO registrations ({REGISTRATION}) VALUES ($1, $2, $3, $4, $5) \
              ON CONFLICT (registration_id) DO UPDATE \
-             SET owner_id = $2, endpoint = $3, transport = $4, enabled = $5"
+             SET owner_id = $2, endpoint = $3, transport = $4"
         );
         let values = record::registration_values(registration);
         session.change(&sql, &values).await?;

@@ -4,10 +4,9 @@
 mod cuts;
 mod opening;
 mod outages;
-mod proxy;
 mod replicas;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rvc_test::postgres::Cluster;
 use tokio_postgres::NoTls;
@@ -60,13 +59,8 @@ impl Database {
     }
 
     fn url(&self) -> String {
-        self.url_through(&self.folder)
-    }
-
-    /// Through another socket than the server's own.
-    fn url_through(&self, folder: &Path) -> String {
-        let name = &self.name;
-        format!("postgres:///{name}?user=postgres&host={}", folder.display())
+        let (name, folder) = (&self.name, self.folder.display());
+        format!("postgres:///{name}?user=postgres&host={folder}")
     }
 
     fn socket(&self) -> PathBuf {

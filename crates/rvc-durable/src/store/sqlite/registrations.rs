@@ -8,7 +8,7 @@ use crate::store::record::{self, REGISTRATION};
 pub(super) fn put(db: &Connection, registration: &Registration) -> Result<(), StoreError> {
     let sql = format!(
         "INSERT INTO registrations ({REGISTRATION}) VALUES (?1, ?2, ?3, ?4, ?5) \
-         ON CONFLICT DO UPDATE SET owner_id = ?2, endpoint = ?3, transport = ?4, enabled = ?5"
+         ON CONFLICT DO UPDATE SET owner_id = ?2, endpoint = ?3, transport = ?4"
     );
     db.prepare_cached(&sql)?
         .execute(record::registration_values(registration))?;
