@@ -130,9 +130,20 @@ const SHORTEST_PATIENCE: Duration = Duration::from_secs(1);
 
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Whether a text without `://` is a URL with a slip in it: it has the scheme, or what looks like
+/// a user and a password.
+fn is_meant_as_a_url(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let schemes = ["postgres:", "postgresql:", "postgres//", "postgresql//"];
+    let user = text.split_once('@').map(|(user, _)| user);
+    schemes.iter().any(|scheme| lower.starts_with(scheme))
+        || user.is_some_and(|user| user.contains(':'))
+}
+
 fn place(text: OsString) -> Place {
     let url = text.to_str().map(str::trim);
     match url.and_then(|url| url.split_once("://")) {
+        None if url.is_some_and(is_meant_as_a_url) => Place::Elsewhere,
         None => Place::File(text.into()),
         Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
             "postgres" | "postgresql" => Place::Server(format!("postgres://{rest}")),

@@ -15,12 +15,14 @@ mod duration;
 mod input;
 mod output;
 mod progress;
+mod redaction;
 mod secret_source;
 mod stop;
 mod style;
 mod supervision;
 mod tokens;
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -28,13 +30,25 @@ use clap::Parser;
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| misused(&error));
     match cli.run() {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Says what is wrong with the command line, which may carry a password in a wrong place.
+fn misused(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    match redaction::redacted(&text) {
+        Cow::Borrowed(_) => error.exit(),
+        Cow::Owned(shown) => {
+            eprint!("{shown}");
+            std::process::exit(error.exit_code())
         }
     }
 }

@@ -72,10 +72,17 @@ fn a_url_of_another_scheme_is_no_file_and_is_not_shown() {
     for url in [
         "postgresql+psycopg://u:secret@h/db",
         "mysql://u:secret@h/db",
+        "postgresql//u:secret@h/db",
+        "postgres:/u:secret@h/db",
+        "u:secret@h/db",
     ] {
         let answer = run(["action", "list", "--db", url], "");
         assert_eq!(answer.code, 2, "{}", answer.stderr);
         assert!(answer.stderr.contains("postgres://"), "{}", answer.stderr);
+        assert!(!answer.stderr.contains("secret"), "{}", answer.stderr);
+        // The option was forgotten.
+        let answer = run(["action", "list", url], "");
+        assert_eq!(answer.code, 2, "{}", answer.stderr);
         assert!(!answer.stderr.contains("secret"), "{}", answer.stderr);
     }
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::told_elsewhere;
 use crate::moment::Moment;
-use crate::store::{Claim, Renewed, Store};
+use crate::store::{Claim, News, Renewed, Store};
 
 /// The step in hand: the claim, its lease, and the store's clock as it has moved since.
 pub(super) struct Hand {
@@ -49,8 +50,14 @@ impl Hand {
         work: impl Future<Output = T>,
     ) -> T {
         let prolong = async {
+            // The host may cancel in another process.
+            let mut elsewhere = store.news();
+            let changed = News::Changed(self.claim.action.clone());
             loop {
-                sleep_until(self.due()).await;
+                tokio::select! {
+                    () = sleep_until(self.due()) => {}
+                    () = told_elsewhere(&mut elsewhere, |told| *told == changed) => {}
+                }
                 if !self.prolong(store).await {
                     return;
                 }

@@ -46,6 +46,38 @@ fn options() -> SupervisorOptions {
         .tick(Duration::from_millis(50))
 }
 
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_cancel_on_another_replica_reaches_a_start_that_blocks_before_its_lease_is_prolonged() {
+    let database = Database::create();
+    let (here, there) = (store(&database).await, store(&database).await);
+    here.put_registration(registration()).await.unwrap();
+    let peer = Peer::new(|_| Reply::Silence);
+    let mut settings = Settings::default();
+    settings.request_timeout = Duration::from_millis(50);
+    let options = options().settings(settings);
+    let supervising = options.clone().lease(Duration::from_secs(3_600));
+    let supervisor = Durable::new(there, peer.clone(), supervising);
+    supervisor.supervise();
+    let host = Durable::new(here, peer.clone(), options);
+    host.submit(submission("a")).await.unwrap();
+    let told = async |method: &str| {
+        let wait = async {
+            while peer.count(method) == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let told = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        told.unwrap_or_else(|_| panic!("the server hears no {method}"));
+    };
+    told("tools/call").await;
+
+    host.cancel_action(&id("a")).await.unwrap();
+
+    told("notifications/cancelled").await;
+    supervisor.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
 async fn two_supervisors_with_64_steps_at_once_over_4_connections_each_start_everything_once() {
