@@ -22,6 +22,7 @@ use futures_util::future::join_all;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 pub use self::checkpoint::{Checkpoint, DurableStep};
@@ -82,7 +83,9 @@ impl Supervisor {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut steps: JoinSet<()> = JoinSet::new();
         let mut failures = 0_u32;
-        let mut next_census = Instant::now();
+        // Beside the claims: a large table takes a while to count.
+        let counting = tokio::spawn(count(self.store.clone(), self.options.census_interval));
+        let _counting = AbortOnDropHandle::new(counting);
         let mut news = self.store.news();
         while !stop.is_cancelled() {
             let mut wait = self.options.tick;
@@ -115,10 +118,6 @@ impl Supervisor {
                         wait = self.options.tick * failures.min(30);
                     }
                 }
-            }
-            if Instant::now() >= next_census {
-                next_census = Instant::now() + self.options.census_interval;
-                stop.run_until_cancelled(self.census()).await;
             }
             // With no room left, or nothing due, a finished step or a signal goes on.
             let idle = wait > Duration::ZERO || steps.len() >= self.options.max_concurrent;
@@ -253,12 +252,16 @@ impl Supervisor {
             tracing::warn!(%error, "a lease could not be given back; it runs out by itself");
         }
     }
+}
 
-    async fn census(&self) {
-        match self.store.census().await {
+/// Counts the rows, again and again.
+async fn count(store: SharedStore, every: Duration) {
+    loop {
+        match store.census().await {
             Ok(census) => log::gauges(&census),
             Err(error) => tracing::warn!(%error, "rows cannot be counted"),
         }
+        tokio::time::sleep(every).await;
     }
 }
 

@@ -88,6 +88,48 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Starts a hot standby that follows this cluster, until it is promoted.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn standby(&self) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("rvc-pg-").tempdir()?;
+        let standby = Self {
+            runs_as: account(folder.path())?,
+            folder,
+            programs: self.programs.clone(),
+        };
+        let (primary, data) = (self.socket_folder(), standby.data());
+        let fixed = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"].map(OsStr::new);
+        let from = ["--username=postgres", "--host"].map(OsStr::new);
+        let arguments = fixed.into_iter().chain(from).chain([
+            primary.as_os_str(),
+            OsStr::new("--pgdata"),
+            data.as_os_str(),
+        ]);
+        standby.run("pg_basebackup", arguments)?;
+        // The last line of a name counts.
+        let file = data.join("postgresql.auto.conf");
+        let own = standby.socket_folder().display().to_string();
+        let settings = fs::read_to_string(&file)?;
+        fs::write(
+            &file,
+            format!("{settings}unix_socket_directories = '{own}'\n"),
+        )?;
+        standby.resume()?;
+        Ok(standby)
+    }
+
+    /// Makes a standby the primary.
+    ///
+    /// # Errors
+    ///
+    /// A cluster that is no standby.
+    pub fn promote(&self) -> io::Result<()> {
+        self.control(&["promote"])
+    }
+
     /// Where clients connect: `postgresql:///DATABASE?host=FOLDER&user=postgres`.
     #[must_use]
     pub fn url(&self, database: &str) -> String {

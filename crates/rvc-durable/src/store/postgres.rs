@@ -3,6 +3,7 @@
 mod claim;
 mod database;
 mod failure;
+mod hosts;
 mod input;
 mod ledger;
 mod listener;

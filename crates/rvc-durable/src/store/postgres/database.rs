@@ -4,15 +4,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Hook, HookError, Manager, Object, Pool, Runtime};
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, Runtime,
+};
 use futures_util::future::{BoxFuture, join};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{Config, Row, Statement};
 use uuid::Uuid;
 
 use super::failure::Failure;
+use super::hosts::Hosts;
 use super::listener::CHANNEL;
 use crate::moment::Moment;
 use crate::store::StoreError;
@@ -49,14 +51,14 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) fn new(
-        config: tokio_postgres::Config,
-        tls: MakeRustlsConnect,
+        hosts: Hosts,
         connections: usize,
         patience: Duration,
         clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
         let setup = setup(patience);
-        let pool = Pool::builder(Manager::new(config, tls))
+        let manager = Manager::from_connect(Config::new(), hosts, ManagerConfig::default());
+        let pool = Pool::builder(manager)
             .runtime(Runtime::Tokio1)
             .max_size(connections)
             .wait_timeout(Some(patience))
@@ -87,21 +89,43 @@ impl Database {
         data: &D,
         work: Work<D, T>,
     ) -> Result<T, StoreError> {
+        self.run_within(self.patience, scope, data, work).await
+    }
+
+    /// The same for work that may take as long as it takes, once it has begun.
+    pub(super) async fn run_for_long<D, T>(
+        &self,
+        scope: Scope,
+        data: &D,
+        work: Work<D, T>,
+    ) -> Result<T, StoreError> {
+        self.run_within(LONG, scope, data, work).await
+    }
+
+    async fn run_within<D, T>(
+        &self,
+        limit: Duration,
+        scope: Scope,
+        data: &D,
+        work: Work<D, T>,
+    ) -> Result<T, StoreError> {
         let until = Instant::now() + self.patience;
         let mut attempts = 0;
         let mut again = false;
         loop {
             let attempt = self.attempt(scope, data, work, again);
-            let failure = match timeout(self.patience, attempt).await {
+            let failure = match timeout(limit, attempt).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
                 Err(_) => {
+                    // The idle ones may have lost the same server, and would cost as long.
+                    self.pool.retain(|_, _| false);
                     return Err(StoreError::Unreachable {
-                        detail: format!("no answer within {:?}", self.patience),
+                        detail: format!("no answer within {limit:?}"),
                     });
                 }
             };
-            let pause = pause(attempts);
+            let pause = pause(attempts.min(4));
             let aftermath = failure.aftermath();
             if !aftermath.repeat || Instant::now() + pause >= until {
                 return Err(failure.into());
@@ -329,10 +353,13 @@ fn setup(patience: Duration) -> String {
 }
 
 /// Before another attempt: doubled each time, spread, so that replicas do not come together.
-fn pause(attempts: u32) -> Duration {
-    let longest = FIRST_PAUSE * 2_u32.pow(attempts.min(4));
+pub(super) fn pause(attempts: u32) -> Duration {
+    let longest = FIRST_PAUSE * 2_u32.pow(attempts.min(7));
     let spread = u32::from(Uuid::new_v4().as_bytes()[0]);
     longest / 2 + longest * spread / 512
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// For a migration of a large table.
+const LONG: Duration = Duration::from_secs(24 * 3_600);

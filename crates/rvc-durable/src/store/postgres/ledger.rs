@@ -4,8 +4,8 @@ use futures_util::future::{BoxFuture, join, join3};
 
 use super::database::Session;
 use super::failure::Failure;
-use super::values::get;
-use super::write::finish;
+use super::values::{get, hidden};
+use super::write::ended_before;
 use super::{listener, rows};
 use crate::linkage::{HostKind, Linkage};
 use crate::moment::Moment;
@@ -112,7 +112,7 @@ pub(super) fn cancel_action<'a>(
             }
             Some(_) => Ok(CancelOutcome::Ended(Box::new(row))),
             None => {
-                settle(session, now, row).await?;
+                settle(session, now, vec![row]).await?;
                 Ok(CancelOutcome::Cancelled)
             }
         }
@@ -140,27 +140,80 @@ pub(super) async fn lock(
     Ok(Some((Moment::from_unix_ms(get(&locked, 0)?), row)))
 }
 
-/// Cancels an action without an outcome, whose row is locked.
+/// Locks the rows of several actions in the order of their ids, and reads them as they are then.
+async fn lock_all(session: &Session<'_>, actions: &[ActionId]) -> Result<Vec<Linkage>, Failure> {
+    let actions: Vec<_> = actions.iter().map(|it| hidden(it.as_str())).collect();
+    let (locked, rows) = join(
+        session.query(
+            "SELECT FROM mcp_action_tasks WHERE action_id = ANY ($1::text[]) \
+             ORDER BY action_id FOR NO KEY UPDATE",
+            &[&actions],
+        ),
+        rows::all(session, &actions),
+    )
+    .await;
+    locked?;
+    rows
+}
+
+/// Cancels actions without an outcome, whose rows are locked: a few statements, however many
+/// they are.
 pub(super) async fn settle(
     session: &Session<'_>,
     now: Moment,
-    row: Linkage,
+    rows: Vec<Linkage>,
 ) -> Result<(), Failure> {
-    let row = plan::settled(row, Outcome::cancelled_by_host(), now);
-    let outcome = row.outcome.as_ref().expect("it was just settled");
-    finish(session, &row, outcome, now).await?;
-    // Whoever holds the lease keeps it: its next write is overtaken, and it learns why.
-    let sql = "UPDATE mcp_action_tasks SET phase = $2, clean_up_open = $3, next_due = $4, \
-        input_requests = NULL, errors = 0, gone = 0, malformed = 0, wakes = wakes + 1, \
-        updated_at = $5 WHERE action_id = $1";
-    let values = [
-        Value::text(row.action.as_str()),
-        Value::text(row.phase.as_str()),
-        Value::Flag(row.clean_up.open),
-        Value::some_moment(row.next_due),
-        Value::moment(now),
-    ];
-    session.change(sql, &values).await?;
+    let cancelled = Outcome::cancelled_by_host();
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|row| plan::settled(row, cancelled.clone(), now))
+        .collect();
+    let Some(first) = rows.first() else {
+        return Ok(());
+    };
+    let all: Vec<_> = rows.iter().map(|row| hidden(row.action.as_str())).collect();
+    let open: Vec<_> = rows.iter().map(|row| row.clean_up.open).collect();
+    let due: Vec<_> = rows
+        .iter()
+        .map(|row| row.next_due.map(Moment::unix_ms))
+        .collect();
+    let in_ledger = |row: &&Linkage| row.host == HostKind::Ledger;
+    let of_ledger = rows.iter().filter(in_ledger);
+    let of_ledger: Vec<_> = of_ledger.map(|row| hidden(row.action.as_str())).collect();
+    let [_, phase, code, message, is_error, result, at] =
+        record::outcome_values(first, &cancelled, now);
+    let state = cancelled.state().as_str();
+    let (outcomes, actions, tasks) = join3(
+        session.query(
+            "INSERT INTO mcp_action_outcomes \
+             (action_id, phase, error_code, message, is_error, result, finished_at) \
+             SELECT action, $2, $3, $4, $5, $6, $7 FROM unnest($1::text[]) AS action",
+            &[&all, &phase, &code, &message, &is_error, &result, &at],
+        ),
+        session.query(
+            "UPDATE actions SET state = $2, finished_at = $3 \
+             WHERE action_id = ANY ($1::text[]) AND state = 'pending' RETURNING 1",
+            &[&of_ledger, &state, &at],
+        ),
+        // Whoever holds a lease keeps it: its next write is overtaken, and it learns why.
+        session.query(
+            "UPDATE mcp_action_tasks AS t SET phase = $4, clean_up_open = new.open, \
+             next_due = new.due, input_requests = NULL, errors = 0, gone = 0, malformed = 0, \
+             wakes = wakes + 1, updated_at = $5 \
+             FROM unnest($1::text[], $2::boolean[], $3::bigint[]) AS new (action, open, due) \
+             WHERE t.action_id = new.action",
+            &[&all, &open, &due, &phase, &at],
+        ),
+    )
+    .await;
+    outcomes?;
+    if actions?.len() != of_ledger.len() {
+        return Err(ended_before());
+    }
+    tasks?;
+    for row in &rows {
+        session.tell(listener::changed(&row.action));
+    }
     session.tell(listener::due());
     Ok(())
 }
@@ -213,19 +266,14 @@ pub(super) fn cancel_run<'a>(
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let mut cancelled = Vec::new();
-        for action in wanted {
-            let Some((_, row)) = lock(session, &action).await? else {
-                continue;
-            };
-            match &row.outcome {
-                None => settle(session, now, row).await?,
-                // By an attempt whose commit was not answered.
-                Some(outcome) if session.again() && *outcome == Outcome::cancelled_by_host() => {}
-                Some(_) => continue,
-            }
-            cancelled.push(action);
-        }
+        let mut pending = lock_all(session, &wanted).await?;
+        // Those with an outcome ended before, but for what an attempt of this whose commit was
+        // not answered did.
+        let by_host = Some(Outcome::cancelled_by_host());
+        pending.retain(|row| row.outcome.is_none() || session.again() && row.outcome == by_host);
+        let cancelled: Vec<_> = pending.iter().map(|row| row.action.clone()).collect();
+        pending.retain(|row| row.outcome.is_none());
+        settle(session, now, pending).await?;
         cancel
             .found
             .lock()

@@ -5,12 +5,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::{AsyncMessage, Client, Connection};
-use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::database::pause;
+use super::failure::Failure;
+use super::hosts::Hosts;
 use super::values::{hidden, revealed};
 use crate::name::ActionId;
-use crate::store::News;
+use crate::store::{News, StoreError};
 
 /// Where the processes on one database tell each other what they did.
 pub(super) const CHANNEL: &str = "rvc_durable";
@@ -41,13 +43,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn spawn(
-        config: tokio_postgres::Config,
-        tls: MakeRustlsConnect,
-        patience: Duration,
-    ) -> Self {
+    pub(super) fn spawn(hosts: Hosts, patience: Duration) -> Self {
         let news = broadcast::Sender::new(NEWS);
-        let task = tokio::spawn(listen(config, tls, patience, news.clone()));
+        let task = tokio::spawn(listen(hosts, patience, news.clone()));
         Self {
             news,
             _task: AbortOnDropHandle::new(task),
@@ -59,22 +57,17 @@ impl Listener {
     }
 }
 
-async fn listen(
-    config: tokio_postgres::Config,
-    tls: MakeRustlsConnect,
-    patience: Duration,
-    news: broadcast::Sender<News>,
-) {
+async fn listen(hosts: Hosts, patience: Duration, news: broadcast::Sender<News>) {
     let mut failures = 0_u32;
     loop {
-        let ended = match timeout(patience, config.connect(tls.clone())).await {
+        let ended = match timeout(patience, hosts.connect()).await {
             Ok(Ok((client, connection))) => {
                 tokio::select! {
                     ended = ask(&client, patience, &news, &mut failures) => ended,
                     ended = hear(connection, &news) => ended,
                 }
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => reason(error),
             Err(_) => too_long(patience),
         };
         if failures == 0 {
@@ -85,7 +78,7 @@ async fn listen(
         } else {
             tracing::debug!(reason = ended, failures, "the news is still not heard");
         }
-        sleep(FIRST_PAUSE * 2_u32.pow(failures.min(6))).await;
+        sleep(pause(failures)).await;
         failures = failures.saturating_add(1);
     }
 }
@@ -102,7 +95,7 @@ async fn ask(
     loop {
         match timeout(patience, client.batch_execute(&question)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return error.to_string(),
+            Ok(Err(error)) => return reason(error),
             Err(_) => return too_long(patience),
         }
         if !question.is_empty() {
@@ -137,7 +130,7 @@ where
                     None => {}
                 },
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return error.to_string(),
+                Some(Err(error)) => return reason(error),
                 None => return "the connection was closed".to_owned(),
             },
             () = sleep_until(due_at.unwrap_or(quiet_until)), if due_at.is_some() => {
@@ -149,6 +142,11 @@ where
     }
 }
 
+/// In the server's own words.
+fn reason(error: tokio_postgres::Error) -> String {
+    StoreError::from(Failure::from(error)).to_string()
+}
+
 fn too_long(patience: Duration) -> String {
     format!("no answer within {patience:?}")
 }
@@ -158,9 +156,6 @@ const CHANGED: &str = "changed ";
 
 /// News that a slow receiver may be behind.
 const NEWS: usize = 1024;
-
-/// Doubled with each failure, six times.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 const ASK_EVERY: Duration = Duration::from_secs(15);
 

@@ -4,7 +4,7 @@ use super::database::Session;
 use super::failure::Failure;
 use super::options::Tables;
 use crate::store::StoreError;
-use crate::store::record::Value;
+use crate::store::record::{self, Value};
 
 /// Schemas by number, from 1. Numbered, embedded, never edited: a change is a new one.
 const SCHEMAS: [&str; 1] = [include_str!("schema_1.sql")];
@@ -38,13 +38,31 @@ pub(super) fn migrate<'a>(
     Box::pin(async move {
         // The first in its transaction: a session hears of new tables when it locks one that it
         // has not locked in the same transaction.
-        session.batch("SET LOCAL statement_timeout = 0").await?;
+        session
+            .batch(
+                "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
+            )
+            .await?;
+        // As long as another's migration takes; a table that somebody uses is waited for as
+        // briefly as ever, or all would queue behind.
+        let limit = session
+            .rows(
+                "SELECT current_setting('lock_timeout'), set_config('lock_timeout', '0', true)",
+                &[],
+            )
+            .await?;
         session
             .rows(
                 "SELECT pg_advisory_xact_lock(hashtextextended(current_schema(), $1))",
                 &[Value::count(LOCK)],
             )
             .await?;
+        if let Some(limit) = limit.first() {
+            let sql = "SELECT set_config('lock_timeout', $1, true)";
+            session
+                .rows(sql, &[Value::text(&record::text(limit, 0)?)])
+                .await?;
+        }
         // Whoever waited finds the work done.
         let found = version(session).await?;
         if found == 0 && *tables == Tables::Expect {
@@ -79,11 +97,18 @@ async fn version(session: &Session<'_>) -> Result<u32, Failure> {
                  AND attname IN ('application', 'version')), \
              EXISTS (SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace \
                  WHERE n.nspname = current_schema() \
-                 AND relname = ANY (string_to_array($1::text, ',')))",
+                 AND relname = ANY (string_to_array($1::text, ','))), \
+             current_setting('server_encoding') = 'UTF8'",
             &[Value::text(TABLES)],
         )
         .await?;
     let row = row.ok_or(StoreError::Closed)?;
+    if !row.try_get::<_, bool>(4)? {
+        return Err(StoreError::Open {
+            detail: "its encoding is not UTF8, so it cannot keep every text".into(),
+        }
+        .into());
+    }
     let (place, numbered, ours, taken) = (
         row.try_get(0)?,
         row.try_get(1)?,

@@ -7,6 +7,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PostgresStore;
 use super::database::{Clock, Database, Scope};
+use super::hosts::Hosts;
 use super::listener::Listener;
 use super::migration;
 use crate::moment::Moment;
@@ -168,19 +169,15 @@ impl PostgresOptions {
             .keepalives_retries(3);
         let tls = tls::client(self.roots).map_err(|error| refused(&error.to_string()))?;
         let tls = MakeRustlsConnect::new(tls);
-        let database = Database::new(
-            self.config.clone(),
-            tls.clone(),
-            self.connections,
-            patience,
-            self.clock,
-        )?;
+        let hosts = Hosts::new(&self.config, tls, turn);
+        let database = Database::new(hosts.clone(), self.connections, patience, self.clock)?;
         let current = database.run(Scope::Statement, &(), migration::is_current);
         if !current.await? {
-            let migrated = database.run(Scope::Transaction, &self.tables, migration::migrate);
+            let migrated =
+                database.run_for_long(Scope::Transaction, &self.tables, migration::migrate);
             migrated.await?;
         }
-        let listener = Listener::spawn(self.config, tls, patience);
+        let listener = Listener::spawn(hosts, patience);
         Ok(PostgresStore::new(database, listener))
     }
 }

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join};
@@ -22,6 +23,18 @@ pub(super) fn row<'a>(
         let row = session.row(&sql, &[Value::text(action.as_str())]).await?;
         Ok(row.as_ref().map(record::linkage).transpose()?)
     })
+}
+
+/// The rows of several actions, whose ids are spelled as they are stored.
+pub(super) async fn all(
+    session: &Session<'_>,
+    actions: &[Cow<'_, str>],
+) -> Result<Vec<Linkage>, Failure> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {SOURCE} WHERE t.action_id = ANY ($1::text[]) ORDER BY t.action_id"
+    );
+    let rows = session.query(&sql, &[&actions]).await?;
+    Ok(rows.iter().map(record::linkage).collect::<Result<_, _>>()?)
 }
 
 pub(super) fn list<'a>(

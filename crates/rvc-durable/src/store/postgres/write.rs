@@ -68,7 +68,7 @@ fn decide<'a>(
             return Ok(Written::Stale);
         }
         if run_cancelled {
-            ledger::settle(session, standing.now, current).await?;
+            ledger::settle(session, standing.now, vec![current]).await?;
             let settled = rows::row(session, action).await?;
             return Ok(settled.map_or(Written::Stale, |row| Written::Overtaken(Box::new(row))));
         }
@@ -182,12 +182,17 @@ pub(super) async fn finish(
     let (inserted, ended) = join(inserted, ended).await;
     inserted?;
     if ended? != 1 {
-        return Err(StoreError::Constraint {
-            detail: "the action had ended".to_owned(),
-        }
-        .into());
+        return Err(ended_before());
     }
     Ok(())
+}
+
+/// What should be impossible: the ledger's action of a row without an outcome has ended.
+pub(super) fn ended_before() -> Failure {
+    StoreError::Constraint {
+        detail: "the action had ended".to_owned(),
+    }
+    .into()
 }
 
 /// Whether the row was as expected, and is written.

@@ -26,6 +26,25 @@ async fn eight_that_open_an_empty_database_at_once_find_one_schema() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_database_that_cannot_keep_every_text_is_refused() {
+    let database = Database::create().await;
+    let name = format!("{}latin", database.name);
+    let create = format!("CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0");
+    database
+        .client()
+        .await
+        .batch_execute(&create)
+        .await
+        .unwrap();
+
+    let opened = PostgresStore::open(&database.url().replace(&database.name, &name)).await;
+
+    let refused = opened.err().unwrap();
+    assert!(refused.to_string().contains("UTF8"), "{refused}");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
 async fn a_newer_schema_and_a_stranger_s_tables_are_refused_and_left_alone() {
     let newer = StoreError::NewerSchema { found: 7, known: 1 };
     for (tables, refused) in [

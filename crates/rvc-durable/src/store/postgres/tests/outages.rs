@@ -60,6 +60,97 @@ async fn a_restart_shorter_than_the_patience_is_not_noticed() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn after_a_failover_to_the_standby_work_goes_on_there() {
+    let database = Database::alone().await;
+    let primary = database.cluster.as_ref().unwrap();
+    let standby = primary.standby().unwrap();
+    // The standby first: it is read only, and passed by.
+    let both = format!(
+        "postgres:///{}?user=postgres&host={}&host={}&target_session_attrs=read-write",
+        database.name,
+        standby.socket_folder().display(),
+        primary.socket_folder().display(),
+    );
+    let options = PostgresOptions::url(&both).unwrap();
+    let store = options.patience(Duration::from_secs(10)).open();
+    let store = store.await.unwrap();
+    submit(&store, "a").await;
+    let claimed = claim(&store).await;
+    let (write, sending) = begin(&claimed);
+    assert_eq!(store.write(write).await, Ok(Written::Applied));
+    let sent = primary.query("postgres", "SELECT pg_current_wal_lsn()");
+    let has_it = format!(
+        "SELECT pg_last_wal_replay_lsn() >= '{}'",
+        sent.unwrap().trim()
+    );
+    while standby.query("postgres", &has_it).unwrap().trim() != "t" {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    primary.crash().unwrap();
+    standby.promote().unwrap();
+
+    let linked = answered(&claimed, sending, StartAnswer::Task(remote("t-1")));
+    assert_eq!(store.write(linked).await, Ok(Written::Applied));
+    assert_eq!(row(&store, "a").await.phase, Phase::Working);
+    submit(&store, "b").await;
+    assert_eq!(claim(&store).await.row.action, id("b"));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_host_that_takes_connections_and_says_nothing_is_passed_by() {
+    let database = Database::create().await;
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = rvc_test::FaultProxy::start(rvc_test::Target::Unix(database.socket())).unwrap();
+    let url = format!(
+        "postgres://postgres@{},{}/{}",
+        mute.local_addr().unwrap(),
+        server.address(),
+        database.name
+    );
+    let options = PostgresOptions::url(&url).unwrap();
+    let store = options.patience(Duration::from_secs(6)).open();
+    let store = store.await.unwrap();
+
+    // The connections are made again, and first to who served last.
+    server.cut();
+    submit(&store, "a").await;
+
+    assert_eq!(store.census().await.unwrap().open, 1);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
+async fn a_run_of_thousands_is_cancelled_in_a_few_statements() {
+    let database = Database::create().await;
+    let store = database.store().await;
+    submit(&store, "first").await;
+    let run = row(&store, "first").await.run;
+    let copies = "INSERT INTO actions (action_id, run_id) \
+            SELECT action_id || n, run_id FROM actions, generate_series(1, 5000) AS n; \
+        INSERT INTO mcp_action_tasks (action_id, run_id, owner_id, registration_id, host, tool, \
+            arguments, request_hash, policy, surfaces_input, created_at, next_due, updated_at) \
+        SELECT action_id || n, run_id, owner_id, registration_id, host, tool, arguments, \
+            request_hash, policy, surfaces_input, created_at, next_due, updated_at \
+        FROM mcp_action_tasks, generate_series(1, 5000) AS n";
+    database.client().await.batch_execute(copies).await.unwrap();
+    // Each round trip would cost as much.
+    let proxy = rvc_test::FaultProxy::start(rvc_test::Target::Unix(database.socket())).unwrap();
+    let url = format!("postgres://postgres@{}/{}", proxy.address(), database.name);
+    let store = PostgresStore::open(&url).await.unwrap();
+    proxy.delay(Duration::from_millis(10));
+
+    let cancelled = store.cancel_run(run).await.unwrap().unwrap();
+
+    assert_eq!(cancelled.len(), 5_001);
+    assert_eq!(store.census().await.unwrap().open, 0);
+    let last = row(&store, "first5000").await;
+    assert_eq!(last.outcome.unwrap().phase, Phase::Cancelled);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
 async fn a_dropped_operation_leaves_no_connection_inside_a_transaction() {
     let database = Database::create().await;
     let options = PostgresOptions::url(&database.url()).unwrap();
