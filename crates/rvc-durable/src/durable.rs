@@ -13,6 +13,7 @@ use crate::linkage::{HostKind, Linkage, RemoteKind};
 use crate::log;
 use crate::name::{ActionId, OwnerId, RegistrationId, RunId};
 use crate::outcome::Outcome;
+use crate::phase::Phase;
 use crate::registration::Registration;
 use crate::remote::{Dialer, Remotes};
 use crate::store::{
@@ -520,6 +521,7 @@ impl Durable {
 
     /// Tells everybody in this process about a cancel that is committed.
     async fn cancelled(&self, action: &ActionId) {
+        log::ended(Phase::Cancelled);
         if let Ok(Some(row)) = self.shared.store.row(action.clone()).await {
             log::event!(info, "MCP_TASK_CANCELLED", &row, error_code = "CANCELLED");
             self.shared.signals.changed(&row, &row);

@@ -24,6 +24,44 @@ pub(crate) fn remote(row: &Linkage) -> String {
         .unwrap_or_default()
 }
 
+/// A server's text as logs show it: where it names the remote task of a row, which servers like to
+/// do, the name is a hash here too.
+pub(crate) fn shown(row: &Linkage, text: &str) -> String {
+    let Some(remote) = row.remote.as_ref().filter(|remote| !remote.id.is_empty()) else {
+        return text.to_owned();
+    };
+    let hash = short_hash(&remote.id);
+    let mut text = text.to_owned();
+    for id in spellings(&remote.id) {
+        text = text.replace(&id, &hash);
+        // The beginning of an answer may end within the id.
+        if let Some(whole) = text.strip_suffix(CUT)
+            && let Some(rest) = begun(&id, whole)
+        {
+            text = format!("{}{hash}{CUT}", &whole[..rest]);
+        }
+    }
+    text
+}
+
+/// An id as it is, and as it is inside of JSON.
+fn spellings(id: &str) -> [String; 2] {
+    let json = serde_json::Value::from(id).to_string();
+    [id.to_owned(), json[1..json.len() - 1].to_owned()]
+}
+
+/// Where the beginning of `id` with which `text` ends begins, if it is more of it than a hash
+/// would show.
+fn begun(id: &str, text: &str) -> Option<usize> {
+    let cuts = id.char_indices().skip(4).map(|(end, _)| end).rev();
+    let tails = cuts.map(|end| &id[..end]);
+    let tail = tails.into_iter().find(|tail| text.ends_with(tail))?;
+    Some(text.len() - tail.len())
+}
+
+/// What is at the end of a text that was cut.
+pub(crate) const CUT: char = '…';
+
 /// An event about a row, with all its fields.
 macro_rules! event {
     ($level:ident, $name:expr, $row:expr $(, $field:ident = $value:expr)* $(,)?) => {
@@ -66,7 +104,7 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
     }
     if let (None, Some(outcome)) = (&before.outcome, &after.outcome) {
         let code = outcome.error_code.as_ref().map_or("", |code| code.as_str());
-        let message = outcome.message.as_str();
+        let (code, message) = (shown(after, code), shown(after, &outcome.message));
         match outcome.phase {
             Phase::Completed => event!(info, "MCP_TASK_COMPLETED", after),
             Phase::Cancelled => event!(info, "MCP_TASK_CANCELLED", after, error_code = code),
@@ -89,8 +127,7 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
                 );
             }
         }
-        metrics::counter!("rvc_durable_outcomes_total", "phase" => outcome.phase.as_str())
-            .increment(1);
+        ended(outcome.phase);
         if outcome.phase == Phase::Unknown {
             metrics::counter!("rvc_durable_starts_unknown_total").increment(1);
         }
@@ -107,6 +144,11 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             "a remote call did not help"
         );
     }
+}
+
+/// Counts an outcome.
+pub(crate) fn ended(phase: Phase) {
+    metrics::counter!("rvc_durable_outcomes_total", "phase" => phase.as_str()).increment(1);
 }
 
 /// Sets the gauges.
@@ -139,6 +181,41 @@ fn count(rows: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn row(id: &str) -> Linkage {
+        let submission = crate::Submission::new("a".parse().unwrap(), "r".parse().unwrap(), "t");
+        let now = crate::Moment::from_unix_ms(0);
+        let mut row = Linkage::intent(&submission, crate::HostKind::Ledger, now);
+        row.remote = Some(crate::RemoteTask {
+            kind: crate::RemoteKind::Mcp,
+            id: id.into(),
+            created_at: String::new(),
+            status: "working".into(),
+            ended: false,
+            progress: None,
+            ttl: None,
+            poll_interval: None,
+        });
+        row
+    }
+
+    #[test]
+    fn a_servers_text_is_logged_with_the_hash_of_the_id_that_it_names() {
+        let id = "secret-task-id";
+        let hash = short_hash(id);
+        for (text, expected) in [
+            (format!("Task {id} not found"), format!("Task {hash} not found")),
+            (format!("{id}:{id}"), format!("{hash}:{hash}")),
+            (format!("cut in {}…", &id[..9]), format!("cut in {hash}…")),
+            ("no s…".into(), "no s…".into()),
+            ("nothing of it".into(), "nothing of it".into()),
+        ] {
+            assert_eq!(shown(&row(id), &text), expected);
+        }
+        let quoted = "a \"quoted\" id";
+        let json = serde_json::json!({"taskId": quoted}).to_string();
+        assert!(!shown(&row(quoted), &json).contains("quoted"));
+    }
 
     #[test]
     fn a_logged_remote_id_is_not_the_id() {

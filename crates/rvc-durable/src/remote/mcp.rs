@@ -15,6 +15,7 @@ use super::{Connection, contract};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{RemoteKind, RemoteTask};
+use crate::log::CUT;
 use crate::plan::{CancelAnswer, PollAnswer, RemoteState, StartAnswer, UpdateAnswer};
 
 /// One start.
@@ -336,6 +337,6 @@ pub(super) fn excerpt(answer: &Value) -> String {
     let text = answer.to_string();
     match text.char_indices().nth(200) {
         None => text,
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => format!("{}{CUT}", &text[..end]),
     }
 }
