@@ -275,7 +275,11 @@ impl Durable {
         Ok(outcome)
     }
 
-    /// Answers requests for input of a remote task, by key.
+    /// Answers requests for input of a remote task, by key. A key is answered once: an answer that
+    /// cannot be sent is sent again until the task has ended or asks no more.
+    ///
+    /// An answer that the server refuses is forgotten, with a WARN and `last_error`; where the task
+    /// still asks for its key, that comes again among [`Update::asks`] and may be answered anew.
     ///
     /// # Errors
     ///

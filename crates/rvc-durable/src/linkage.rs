@@ -105,6 +105,14 @@ pub struct Trouble {
     pub last: Option<String>,
 }
 
+impl Trouble {
+    /// Whether the last call was answered well. A failure of it may still be there to be read.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.errors == 0 && self.gone == 0 && self.malformed == 0
+    }
+}
+
 /// What remains to be done about remote work after the outcome is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CleanUp {

@@ -95,12 +95,12 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             acknowledged = acknowledged
         );
     }
-    if before.phase != after.phase {
-        match after.phase {
-            Phase::Working => event!(info, "MCP_TASK_WORKING", after),
-            Phase::InputRequired => event!(info, "MCP_TASK_INPUT_REQUIRED", after),
-            _ => {}
-        }
+    if before.phase != after.phase && after.phase == Phase::Working {
+        event!(info, "MCP_TASK_WORKING", after);
+    }
+    let mut asked = after.input_requests.keys();
+    if asked.any(|key| !before.input_requests.contains_key(key)) {
+        event!(info, "MCP_TASK_INPUT_REQUIRED", after);
     }
     if let (None, Some(outcome)) = (&before.outcome, &after.outcome) {
         let code = outcome.error_code.as_ref().map_or("", |code| code.as_str());
@@ -134,6 +134,7 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
     }
     if let Some(last) = &after.trouble.last
         && before.trouble != after.trouble
+        && !after.trouble.is_over()
     {
         tracing::debug!(
             action_id = %after.action,
@@ -144,6 +145,17 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             "a remote call did not help"
         );
     }
+}
+
+/// A server did not take what the host answered.
+pub(crate) fn refused(row: &Linkage, keys: &[String], reason: &str) {
+    event!(
+        warn,
+        "the server refused an answer to its request for input",
+        row,
+        keys = shown(row, &keys.join(", ")),
+        reason = shown(row, reason)
+    );
 }
 
 /// Counts an outcome.

@@ -13,6 +13,9 @@
 //! 3. After the host's cancel no observation leads to another outcome.
 //! 4. A start under `at_most_once` is sent at most once.
 //! 5. A row that is not at rest has a next step that is due within [`HORIZON`].
+//!
+//! And one of a whole life: when the server dies, a row with a deadline or a known time to live
+//! ends by it.
 
 mod cancel;
 mod observation;

@@ -139,8 +139,12 @@ pub enum CancelAnswer {
 pub enum UpdateAnswer {
     /// They were taken.
     Acknowledged,
-    /// The server does not know the task.
-    Gone,
+    /// The server refused them: it does not know the task, does not ask for this, or does not
+    /// like what it got. Which of them it is, a poll tells.
+    Refused {
+        /// What it said.
+        reason: String,
+    },
     /// The server did not answer, or not now.
     Unavailable {
         /// What failed.

@@ -23,7 +23,11 @@ pub fn polled(
     row.polled_at = Some(now);
     match answer {
         PollAnswer::State { task, state } => {
-            row.trouble = Trouble::default();
+            row.trouble = Trouble {
+                // Why its answer was not taken, for whoever is asked once more.
+                last: row.trouble.last.take().filter(|_| still_asks(&row, &state)),
+                ..Trouble::default()
+            };
             row.remote = Some(refreshed(row.remote.take(), task));
             in_state(row, state, settings, now, jitter)
         }
@@ -58,10 +62,19 @@ pub fn polled(
     }
 }
 
-/// The row after the host's answers were sent, or were not.
+fn still_asks(row: &Linkage, state: &RemoteState) -> bool {
+    row.phase == Phase::InputRequired && matches!(state, RemoteState::InputRequired(_))
+}
+
+/// The row after the host's answers to `keys` were sent, or were not.
+///
+/// Whatever went wrong, a poll is next: it alone decides whether the task is there, and it ends
+/// what no server answers for. Refused answers are forgotten, and so are their requests until the
+/// poll finds them still open.
 #[must_use]
 pub fn updated(
     mut row: Linkage,
+    keys: &[String],
     answer: UpdateAnswer,
     settings: &Settings,
     now: Moment,
@@ -74,7 +87,13 @@ pub fn updated(
             row.next_due = Some(now.after(settings.min_poll_interval));
             row
         }
-        UpdateAnswer::Gone => gone(row, "unknown task", settings, now, jitter),
+        UpdateAnswer::Refused { reason } => {
+            for key in keys {
+                row.input_requests.remove(key);
+            }
+            let reason = format!("the server refused the answer: {reason}");
+            troubled(row, reason, None, settings, now, jitter)
+        }
         UpdateAnswer::Unavailable {
             reason,
             retry_after,

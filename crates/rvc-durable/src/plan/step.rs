@@ -96,7 +96,9 @@ pub fn next(row: &Linkage, facts: &Facts, settings: &Settings, now: Moment) -> S
                 .collect();
             if row.input == InputHandling::Unsupported {
                 Step::Settle(input_unsupported())
-            } else if answers.is_empty() {
+            } else if answers.is_empty() || !row.trouble.is_over() {
+                // After a failure the task is asked first: it may have ended, and an answer that
+                // never arrives must not keep that from being seen.
                 Step::Poll(registration)
             } else {
                 Step::Update(registration, answers)

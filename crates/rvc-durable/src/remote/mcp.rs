@@ -218,7 +218,11 @@ impl Connection {
         let request = ClientRequest::UpdateTaskRequest(request);
         match self.call(request, bounds).await {
             Ok(_) => UpdateAnswer::Acknowledged,
-            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => UpdateAnswer::Gone,
+            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => {
+                UpdateAnswer::Refused {
+                    reason: error.message.into_owned(),
+                }
+            }
             Err(failure) => {
                 let (reason, retry_after) = unavailable(failure);
                 UpdateAnswer::Unavailable {

@@ -364,7 +364,15 @@ impl Stepper {
         let answer = self
             .hold(hand, async {
                 match self.remotes.connect(&registration).await {
-                    Ok(connection) => connection.update(remote, answers).await,
+                    Ok(connection) => {
+                        let answer = connection.update(remote, answers).await;
+                        if matches!(answer, UpdateAnswer::Unavailable { .. }) {
+                            self.remotes.give_up(&registration.id, &connection).await;
+                        } else {
+                            self.remotes.answered(&registration.id);
+                        }
+                        answer
+                    }
                     Err(failure) => UpdateAnswer::Unavailable {
                         reason: failure.reason,
                         retry_after: failure.retry_after,
@@ -376,11 +384,24 @@ impl Stepper {
             return self.release(hand).await;
         };
         self.reached(DurableStep::InputSent, &row);
-        let sent = answer == UpdateAnswer::Acknowledged;
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
-        let after = plan::updated(row.clone(), answer, settings, hand.now(), jitter);
+        let after = plan::updated(
+            row.clone(),
+            &keys,
+            answer.clone(),
+            settings,
+            hand.now(),
+            jitter,
+        );
         let write = Write::new(hand.claim.clone(), row.phase, after);
-        let write = if sent { write.answered(keys) } else { write };
+        let write = match &answer {
+            UpdateAnswer::Acknowledged => write.answered(keys),
+            UpdateAnswer::Refused { reason } => {
+                log::refused(&row, &keys, reason);
+                write.refused(keys)
+            }
+            UpdateAnswer::Unavailable { .. } => write,
+        };
         let written = self.commit(&row, write, DurableStep::PollCommitted).await;
         if matches!(written, Some(Written::Overtaken(_))) {
             self.release(hand).await;

@@ -2,10 +2,11 @@
 //! for them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::{Durable, Outcome, Phase, StartPolicy, TransportKind};
+use rvc_durable::{Durable, InputHandling, Outcome, Phase, StartPolicy, TransportKind};
 use serde_json::{Value, json};
 use tokio_rustls::{TlsAcceptor, rustls};
 
@@ -216,6 +217,53 @@ async fn a_session_that_expired_is_not_opened_anew_to_post_the_start_again() {
     assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
     assert_eq!(peer.count("tools/call"), 1);
     assert_eq!(peer.count("initialize"), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_meets_an_expired_session_goes_out_over_another_one() {
+    let requests = json!({"inputRequests": {"k": {"method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}});
+    let asking = state("input_required", &requests);
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let (seen, mut taken) = (sessions.clone(), false);
+    let peer = HttpPeer::legacy(move |method, _, _| match method {
+        "tools/call" => handle(),
+        "tasks/get" if taken => Http::Json(done("there")),
+        "tasks/get" => Http::Json(asking.clone()),
+        // Polls are answered by a server that still knows the session.
+        "tasks/update" if seen.load(Ordering::Relaxed) < 2 => Http::Status("404 Not Found", vec![]),
+        _ => {
+            taken |= method == "tasks/update";
+            Http::Json(json!({"resultType": "complete"}))
+        }
+    })
+    .await;
+    let durable = durable(&peer.url).await;
+    let counted = peer.clone();
+    let surfaced = submission("a").input(InputHandling::Surface);
+    durable.submit(surfaced).await.unwrap();
+    while durable.action(&id("a")).await.unwrap().unwrap().phase != Phase::InputRequired {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let answers = json!({"k": {"action": "accept", "content": {}}});
+    let answers = answers.as_object().cloned().unwrap();
+    durable.answer_input(&id("a"), answers).await.unwrap();
+
+    let outcome = async {
+        loop {
+            sessions.store(counted.count("initialize"), Ordering::Relaxed);
+            let row = durable.action(&id("a")).await.unwrap().unwrap();
+            if let Some(outcome) = row.outcome {
+                return outcome;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let outcome = tokio::time::timeout(PATIENCE, outcome).await.unwrap();
+
+    assert_eq!(outcome.phase, Phase::Completed);
+    assert_eq!(peer.count("initialize"), 2);
+    durable.close().await;
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod fastmcp;
 mod faulty;
 mod foreign;
 mod hostile;
+mod input;
 mod http_peer;
 mod limits;
 mod live;
