@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::linkage::Linkage;
 use crate::phase::Phase;
+use crate::plan;
 use crate::store::Census;
 use crate::submission::hex;
 
@@ -128,7 +129,11 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             }
         }
         ended(outcome.phase);
-        if outcome.phase == Phase::Unknown {
+        let unwatched_start = plan::leaves_unwatched(after);
+        if unwatched_start {
+            unwatched(after, "the start was not answered, and nobody waits for it any more");
+        }
+        if unwatched_start || outcome.phase == Phase::Unknown {
             metrics::counter!("rvc_durable_starts_unknown_total").increment(1);
         }
     }
@@ -145,6 +150,16 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             "a remote call did not help"
         );
     }
+}
+
+/// Remote work that goes on, and that nobody here will see the end of.
+pub(crate) fn unwatched(row: &Linkage, reason: &'static str) {
+    event!(
+        error,
+        "remote work may go on unwatched",
+        row,
+        reason = reason
+    );
 }
 
 /// A server did not take what the host answered.

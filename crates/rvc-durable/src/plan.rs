@@ -30,7 +30,9 @@ pub use self::cancel::{cancel_answered, closed, looked};
 pub use self::observation::{CancelAnswer, PollAnswer, RemoteState, StartAnswer, UpdateAnswer};
 pub use self::poll::{polled, updated};
 pub use self::settings::Settings;
-pub use self::settle::{deferred, delivered, delivery_failed, settled, suppressed};
+pub use self::settle::{
+    deferred, delivered, delivery_failed, leaves_unwatched, settled, suppressed,
+};
 pub use self::start::{begun, late, started, unreachable};
 pub use self::step::{Facts, RunState, Step, next};
 pub use self::timing::{HORIZON, Jitter};

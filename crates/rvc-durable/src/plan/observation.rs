@@ -48,6 +48,8 @@ pub enum StartAnswer {
     Lost {
         /// What failed.
         reason: String,
+        /// When the server wants to be tried again.
+        retry_after: Option<Duration>,
     },
 }
 

@@ -77,12 +77,13 @@ pub fn next(row: &Linkage, facts: &Facts, settings: &Settings, now: Moment) -> S
     let registration = match &facts.access {
         Access::Granted(registration) => registration.clone(),
         Access::Revoked { reason } => {
-            let message = format!("registration {} {reason}", row.registration);
+            let registration = &row.registration;
+            let message = format!("registration {registration} {reason}{}", fate(row));
             return Step::Settle(Outcome::failed(ErrorCode::REGISTRATION_REVOKED, message));
         }
     };
     if row.deadline_at.is_some_and(|deadline| now >= deadline) {
-        return Step::Settle(deadline_exceeded());
+        return Step::Settle(deadline_exceeded(row));
     }
     match row.phase {
         Phase::Intent => Step::Start(registration),
@@ -172,9 +173,16 @@ pub(super) fn input_unsupported() -> Outcome {
     )
 }
 
-pub(super) fn deadline_exceeded() -> Outcome {
-    Outcome::failed(
-        ErrorCode::EXECUTION_DEADLINE_EXCEEDED,
-        "the host's execution deadline passed",
-    )
+pub(super) fn deadline_exceeded(row: &Linkage) -> Outcome {
+    let message = format!("the host's execution deadline passed{}", fate(row));
+    Outcome::failed(ErrorCode::EXECUTION_DEADLINE_EXCEEDED, message)
+}
+
+/// What becomes of the work of a row that ends without its server.
+fn fate(row: &Linkage) -> &'static str {
+    if row.may_run_unnamed() {
+        " before the start was answered; the tool may have run, or run still"
+    } else {
+        ""
+    }
 }

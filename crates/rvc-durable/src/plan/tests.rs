@@ -100,6 +100,7 @@ fn a_start_has_the_outcome_that_its_answer_has() {
     let sending = || begun(intent(&submission()), T0);
     let lost = || StartAnswer::Lost {
         reason: "reset".into(),
+        retry_after: None,
     };
     for (answer, phase, error) in [
         (StartAnswer::Result(result(false)), Phase::Completed, None),
@@ -177,6 +178,129 @@ fn a_proven_unsent_start_is_as_if_it_had_never_begun() {
         next(&row, &facts(), &Settings::default(), T0),
         Step::Start(_)
     ));
+}
+
+/// A row whose first start was lost, and whose second one was proven unsent.
+fn resent_in_vain() -> Linkage {
+    let submission = submission().policy(StartPolicy::IdempotentTool);
+    let lost = StartAnswer::Lost {
+        reason: "reset".into(),
+        retry_after: None,
+    };
+    let again = begun(start(begun(intent(&submission), T0), lost), T0);
+    start(again, not_sent())
+}
+
+fn not_sent() -> StartAnswer {
+    StartAnswer::NotSent {
+        reason: "refused".into(),
+        retry_after: None,
+    }
+}
+
+#[test]
+fn an_earlier_start_that_was_lost_is_not_forgotten_when_a_later_one_is_proven_unsent() {
+    let row = resent_in_vain();
+    assert_eq!((row.phase, row.starts), (Phase::Intent, 1));
+    assert_eq!(row.sent_at, Some(T0));
+
+    // Cancelled by the host: an error closes the clean-up.
+    let cancelled = settled(row.clone(), Outcome::cancelled_by_host(), T0);
+    let step = next(&cancelled, &facts(), &Settings::default(), T0);
+    assert!(
+        matches!(
+            step,
+            Step::Close {
+                unwatched: true,
+                ..
+            }
+        ),
+        "{step:?}"
+    );
+
+    // Ended by a clock or by an operator: the outcome says it, and the error comes with it.
+    let mut revoked = facts();
+    revoked.access = Access::Revoked {
+        reason: "is disabled",
+    };
+    let mut late = row.clone();
+    late.deadline_at = Some(T0);
+    for (row, facts) in [(row, revoked), (late, facts())] {
+        let Step::Settle(outcome) = next(&row, &facts, &Settings::default(), T0) else {
+            panic!("it goes on");
+        };
+        assert!(outcome.message.contains("may have run"), "{}", outcome.message);
+        assert!(leaves_unwatched(&settled(row, outcome, T0)));
+    }
+}
+
+#[test]
+fn a_cancel_while_a_start_is_sent_again_leaves_an_error_for_the_earlier_one() {
+    let lost = || StartAnswer::Lost {
+        reason: "reset".into(),
+        retry_after: None,
+    };
+    let first = begun(intent(&submission()), T0);
+    let mut second = resent_in_vain();
+    second = begun(second, T0);
+    for (row, answer, goes_on) in [
+        (first.clone(), not_sent(), false),
+        (first, lost(), true),
+        (second.clone(), not_sent(), true),
+        (second, lost(), true),
+    ] {
+        let row = late(settled(row, Outcome::cancelled_by_host(), T0), answer, T0);
+
+        let step = next(&row, &facts(), &Settings::default(), T0);
+        let unwatched = matches!(
+            step,
+            Step::Close {
+                unwatched: true,
+                ..
+            }
+        );
+        assert_eq!(unwatched, goes_on, "{step:?}");
+        assert_eq!(row.is_at_rest(), !goes_on);
+    }
+}
+
+#[test]
+fn a_deadline_that_passes_while_a_start_is_unanswered_says_that_the_tool_may_have_run() {
+    let deadline = T0.after(Duration::from_secs(5));
+    let mut sending = begun(intent(&submission()), T0);
+    sending.deadline_at = Some(deadline);
+    let lost = StartAnswer::Lost {
+        reason: "the deadline".into(),
+        retry_after: None,
+    };
+    // Its sender sees the deadline pass, or died before it.
+    let answered = started(
+        sending.clone(),
+        lost,
+        &Settings::default(),
+        deadline,
+        Jitter::NONE,
+    );
+    let Step::Settle(outcome) = next(&sending, &facts(), &Settings::default(), deadline) else {
+        panic!("the deadline passed unseen");
+    };
+    let recovered = settled(sending, outcome, deadline);
+    for row in [answered, recovered] {
+        assert_eq!(code(&row), Some(ErrorCode::EXECUTION_DEADLINE_EXCEEDED));
+        let message = &row.outcome.as_ref().expect("an outcome").message;
+        assert!(message.contains("may have run"), "{message}");
+        assert!(leaves_unwatched(&row));
+    }
+
+    // Nothing was sent, or it is known what was started.
+    for mut row in [intent(&submission()), working()] {
+        row.deadline_at = Some(T0);
+        let Step::Settle(outcome) = next(&row, &facts(), &Settings::default(), T0) else {
+            panic!("the deadline passed unseen");
+        };
+        assert!(!outcome.message.contains("may have run"));
+        assert!(!leaves_unwatched(&settled(row, outcome, T0)));
+    }
 }
 
 #[test]
@@ -338,6 +462,22 @@ fn errors_back_off_to_the_longest_interval_and_a_retry_after_is_respected() {
     );
     let row = poll(working(), away(Some(Duration::from_secs(u64::MAX))));
     assert_eq!(row.next_due.map(|due| due.since(T0)), Some(HORIZON));
+}
+
+#[test]
+fn a_retry_after_is_respected_by_starts_too_and_bounded_by_the_deadline() {
+    let busy = || StartAnswer::Lost {
+        reason: "503".into(),
+        retry_after: Some(Duration::from_secs(30)),
+    };
+    let submission = submission().policy(StartPolicy::ServerDedup);
+    let row = start(begun(intent(&submission), T0), busy());
+    assert_eq!(row.next_due, Some(T0.after(Duration::from_secs(30))));
+
+    let deadline = T0.after(Duration::from_secs(20));
+    let mut row = begun(intent(&submission), T0);
+    row.deadline_at = Some(deadline);
+    assert_eq!(start(row, busy()).next_due, Some(deadline));
 }
 
 #[test]
@@ -597,7 +737,10 @@ fn any_start() -> impl Strategy<Value = StartAnswer> {
         1 => Just(StartAnswer::Malformed { reason: "?".into() }),
         1 => Just(StartAnswer::TooLarge),
         2 => Just(StartAnswer::NotSent { reason: "refused".into(), retry_after: None }),
-        2 => Just(StartAnswer::Lost { reason: "reset".into() }),
+        2 => prop::option::of(0..u64::MAX).prop_map(|after| StartAnswer::Lost {
+            reason: "reset".into(),
+            retry_after: after.map(Duration::from_secs),
+        }),
     ]
 }
 

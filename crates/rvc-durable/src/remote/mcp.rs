@@ -88,7 +88,13 @@ impl Connection {
                 reason,
                 retry_after,
             },
-            Err(CallFailure::Lost { reason, .. }) => StartAnswer::Lost { reason },
+            Err(CallFailure::Lost {
+                reason,
+                retry_after,
+            }) => StartAnswer::Lost {
+                reason,
+                retry_after,
+            },
         }
     }
 

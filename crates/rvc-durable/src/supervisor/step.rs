@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::hand::Hand;
 use super::{DurableStep, Signals, SupervisorOptions, Update};
-use crate::error_code::ErrorCode;
 use crate::host::{Delivery, ForeignHost, HostError};
 use crate::linkage::{HostKind, Linkage};
 use crate::log::{self, event};
@@ -61,10 +60,6 @@ impl Stepper {
         };
         match plan::next(&row, &facts, &self.options.settings, hand.now()) {
             Step::Settle(outcome) => {
-                let revoked = outcome.error_code.as_ref() == Some(&ErrorCode::REGISTRATION_REVOKED);
-                if revoked && row.phase == Phase::Sending {
-                    unwatched(&row, "the registration may not be used any more");
-                }
                 let after = plan::settled(row.clone(), outcome, hand.now());
                 self.save(&hand, &row, after, DurableStep::OutcomeCommitted)
                     .await;
@@ -82,7 +77,7 @@ impl Stepper {
                 unwatched: goes_on,
             } => {
                 if goes_on {
-                    unwatched(&row, reason);
+                    log::unwatched(&row, reason);
                 }
                 let after = plan::closed(row.clone());
                 self.save(&hand, &row, after, DurableStep::CancelCommitted)
@@ -219,6 +214,7 @@ impl Stepper {
             );
             StartAnswer::Lost {
                 reason: "the supervisor was closed before it came".to_owned(),
+                retry_after: None,
             }
         })
     }
@@ -238,9 +234,6 @@ impl Stepper {
         {
             Some(Written::Overtaken(current)) => {
                 let after = plan::late(*current.clone(), answer.clone(), hand.now());
-                if after.remote.is_none() && matches!(answer, StartAnswer::Lost { .. }) {
-                    unwatched(&current, "the answer to the start never came");
-                }
                 let written = self
                     .try_save(
                         hand,
@@ -596,16 +589,6 @@ async fn cancelled_here(news: &mut broadcast::Receiver<Update>, action: &ActionI
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
         }
     }
-}
-
-/// Remote work that goes on, and that nobody here will see the end of.
-fn unwatched(row: &Linkage, reason: &'static str) {
-    event!(
-        error,
-        "remote work may go on unwatched",
-        row,
-        reason = reason
-    );
 }
 
 /// Between two attempts to write.
