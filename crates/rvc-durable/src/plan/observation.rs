@@ -102,8 +102,12 @@ pub enum PollAnswer {
         /// What is wrong with it.
         reason: String,
     },
-    /// The task ended, with a result larger than the cap.
-    TooLarge,
+    /// The answer is larger than the cap.
+    TooLarge {
+        /// The metadata of a task that ended with such a result; none where the answer was not
+        /// read so far, and the task may work.
+        task: Option<RemoteTask>,
+    },
     /// The server did not answer, or not now.
     Unavailable {
         /// What failed.
@@ -125,7 +129,10 @@ pub enum CancelAnswer {
         status: String,
     },
     /// The server does not know the task.
-    Gone,
+    Gone {
+        /// What it said.
+        message: String,
+    },
     /// The server did not answer, or not now.
     Unavailable {
         /// What failed.

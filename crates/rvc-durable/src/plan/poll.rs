@@ -41,8 +41,12 @@ pub fn polled(
             )
         }
         PollAnswer::Malformed { reason } => malformed(row, reason, settings, now, jitter),
-        PollAnswer::TooLarge => {
-            mark_ended(&mut row);
+        PollAnswer::TooLarge { task } => {
+            // What could not be read may be of a task that still works: that is cancelled, which
+            // does no harm to one that ended.
+            if let Some(task) = task {
+                row.remote = Some(refreshed(row.remote.take(), task));
+            }
             settled(row, too_large(), now)
         }
         PollAnswer::Unavailable {
@@ -51,8 +55,8 @@ pub fn polled(
         } => {
             row = troubled(row, reason, retry_after, settings, now, jitter);
             // The backstop: nobody can be reached, and the task need not be there any more.
-            let over = row.expires_at().is_some_and(|expiry| now >= expiry);
-            if over && row.trouble.errors >= settings.gone_confirmations {
+            if is_expired(&row, now)
+                && row.trouble.errors >= settings.gone_confirmations {
                 let message = "the remote task's time to live is over, \
                                and its server cannot be reached";
                 return settled(row, expired(message), now);
@@ -136,8 +140,6 @@ fn in_state(
     }
 }
 
-/// Unknown to the server: believed at once after the time to live, else after several answers,
-/// because a replica that a balancer picked wrongly says the same.
 fn gone(
     mut row: Linkage,
     message: &str,
@@ -145,16 +147,15 @@ fn gone(
     now: Moment,
     jitter: Jitter,
 ) -> Linkage {
-    row.trouble.gone = row.trouble.gone.saturating_add(1);
-    row.trouble.last = Some(format!("the server does not know the task: {message}"));
-    let outcome = if row.expires_at().is_some_and(|expiry| now >= expiry) {
-        expired("the remote task expired before its result was read")
-    } else if row.trouble.gone >= settings.gone_confirmations {
-        let message = format!("the server no longer knows the task: {message}");
-        Outcome::failed(ErrorCode::REMOTE_TASK_MISSING, message)
-    } else {
+    if !is_gone(&mut row, message, settings, now) {
         row.next_due = Some(next_attempt(&row, settings, now, jitter, None));
         return row;
+    }
+    let outcome = if is_expired(&row, now) {
+        expired("the remote task expired before its result was read")
+    } else {
+        let message = format!("the server no longer knows the task: {message}");
+        Outcome::failed(ErrorCode::REMOTE_TASK_MISSING, message)
     };
     mark_ended(&mut row);
     settled(row, outcome, now)
@@ -178,6 +179,24 @@ fn malformed(
 
 fn expired(message: &str) -> Outcome {
     Outcome::failed(ErrorCode::REMOTE_TASK_EXPIRED, message)
+}
+
+fn is_expired(row: &Linkage, now: Moment) -> bool {
+    row.expires_at().is_some_and(|expiry| now >= expiry)
+}
+
+/// One more answer that the task is unknown, and whether it is believed: at once after the time
+/// to live, else after several in a row, because a replica that a balancer picked wrongly says
+/// the same.
+pub(super) fn is_gone(
+    row: &mut Linkage,
+    message: &str,
+    settings: &Settings,
+    now: Moment,
+) -> bool {
+    row.trouble.gone = row.trouble.gone.saturating_add(1);
+    row.trouble.last = Some(format!("the server does not know the task: {message}"));
+    row.trouble.gone >= settings.gone_confirmations || is_expired(row, now)
 }
 
 /// Nothing is left to cancel.

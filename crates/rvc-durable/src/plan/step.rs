@@ -151,7 +151,7 @@ fn clean_up(row: &Linkage, facts: &Facts, settings: &Settings) -> Step {
                 Step::Look(registration.clone())
             } else {
                 Step::Close {
-                    reason: "the server acknowledged, and the task has not stopped",
+                    reason: "the server acknowledged, and the task was not seen to stop",
                     unwatched: true,
                 }
             }

@@ -56,6 +56,14 @@ fn remote() -> RemoteTask {
     }
 }
 
+fn ended() -> RemoteTask {
+    RemoteTask {
+        status: "completed".into(),
+        ended: true,
+        ..remote()
+    }
+}
+
 fn result(is_error: bool) -> ToolResultEnvelope {
     let result = json!({"content": [{"type": "text", "text": "there"}], "isError": is_error});
     ToolResultEnvelope::from_result(result.as_object().expect("an object")).expect("a result")
@@ -672,6 +680,88 @@ fn a_cancel_that_was_not_asked_for_says_who_cancelled() {
     assert_eq!(code(&row), Some(ErrorCode::REMOTE_CANCELLED));
 }
 
+/// A task that the host cancelled while it worked.
+fn cancelled(kind: RemoteKind) -> Linkage {
+    let mut row = working();
+    row.remote = Some(RemoteTask { kind, ..remote() });
+    settled(row, Outcome::cancelled_by_host(), T0)
+}
+
+fn cancel(row: Linkage, answer: CancelAnswer, now: Moment) -> Linkage {
+    cancel_answered(row, answer, &Settings::default(), now, Jitter::NONE)
+}
+
+fn no_such_task() -> CancelAnswer {
+    CancelAnswer::Gone {
+        message: "unknown task".into(),
+    }
+}
+
+#[test]
+fn a_cancel_that_reaches_the_wrong_replica_is_asked_again() {
+    let settings = Settings::default();
+    let mut row = cancelled(RemoteKind::Mcp);
+    for _ in 1..settings.gone_confirmations {
+        row = cancel(row, no_such_task(), T0);
+        assert!(row.next_due > Some(T0), "not at once");
+        assert!(matches!(next(&row, &facts(), &settings, T0), Step::Cancel(_)));
+    }
+    // What another replica says counts anew.
+    let found = cancel(row.clone(), CancelAnswer::Acknowledged, T0);
+    assert_eq!(found.trouble.gone, 0);
+    let gone = || PollAnswer::Gone {
+        message: "unknown task".into(),
+    };
+    let found = looked(found, gone(), &settings, T0, Jitter::NONE);
+    assert!(matches!(next(&found, &facts(), &settings, T0), Step::Look(_)));
+
+    let row = cancel(row, no_such_task(), T0);
+    assert!(row.is_at_rest());
+    assert_eq!(row.remote.map(|remote| remote.status), Some("gone".into()));
+}
+
+#[test]
+fn a_cancel_of_an_unknown_task_is_believed_at_once_after_its_time_to_live_and_by_the_contract() {
+    let later = T0.after(Duration::from_secs(60));
+    for (kind, now) in [(RemoteKind::Mcp, later), (RemoteKind::Contract, T0)] {
+        let row = cancel(cancelled(kind), no_such_task(), now);
+        assert!(row.is_at_rest(), "{kind:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_too_large_ends_no_task_unless_it_says_so() {
+    let settings = Settings::default();
+    let over = poll(working(), PollAnswer::TooLarge { task: Some(ended()) });
+    assert_eq!(code(&over), Some(ErrorCode::RESULT_TOO_LARGE));
+    assert!(over.is_at_rest());
+
+    let row = poll(working(), PollAnswer::TooLarge { task: None });
+    assert_eq!(code(&row), Some(ErrorCode::RESULT_TOO_LARGE));
+    assert!(matches!(next(&row, &facts(), &settings, T0), Step::Cancel(_)));
+
+    // Nobody will see it stop.
+    let row = cancel(row, CancelAnswer::Acknowledged, T0);
+    let row = looked(
+        row,
+        PollAnswer::TooLarge { task: None },
+        &settings,
+        T0,
+        Jitter::NONE,
+    );
+    let step = next(&row, &facts(), &settings, T0);
+    assert!(
+        matches!(
+            step,
+            Step::Close {
+                unwatched: true,
+                ..
+            }
+        ),
+        "{step:?}"
+    );
+}
+
 #[test]
 fn a_handle_that_comes_after_the_cancel_is_cancelled_too() {
     let sending = begun(intent(&submission()), T0);
@@ -761,7 +851,9 @@ fn any_poll() -> impl Strategy<Value = PollAnswer> {
         2 => Just(PollAnswer::Gone { message: "unknown".into() }),
         1 => Just(PollAnswer::Restarted { message: "reused".into() }),
         2 => Just(PollAnswer::Malformed { reason: "?".into() }),
-        1 => Just(PollAnswer::TooLarge),
+        1 => any::<bool>().prop_map(|read| PollAnswer::TooLarge {
+            task: read.then(ended),
+        }),
         2 => prop::option::of(0..u64::MAX).prop_map(|after| PollAnswer::Unavailable {
             reason: "away".into(),
             retry_after: after.map(Duration::from_secs),
@@ -775,7 +867,9 @@ fn any_cancel() -> impl Strategy<Value = CancelAnswer> {
         Just(CancelAnswer::Ended {
             status: "cancelled".into()
         }),
-        Just(CancelAnswer::Gone),
+        Just(CancelAnswer::Gone {
+            message: "unknown task".into()
+        }),
         Just(CancelAnswer::Unavailable {
             reason: "away".into(),
             retry_after: None

@@ -162,7 +162,7 @@ impl Connection {
             }
             TaskPayload::Completed { result } => {
                 if self.is_too_large(&Value::Object(result.clone())) {
-                    return PollAnswer::TooLarge;
+                    return PollAnswer::TooLarge { task: Some(task) };
                 }
                 match ToolResultEnvelope::from_result(&result) {
                     Some(result) => RemoteState::Completed(result),
@@ -200,8 +200,10 @@ impl Connection {
         let request = ClientRequest::CancelTaskRequest(request);
         match self.call(request, bounds).await {
             // Any answer to a wish is an acknowledgement.
-            Ok(_) => CancelAnswer::Acknowledged,
-            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => CancelAnswer::Gone,
+            Ok(_) | Err(CallFailure::TooLarge) => CancelAnswer::Acknowledged,
+            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => CancelAnswer::Gone {
+                message: error.message.into_owned(),
+            },
             Err(failure) => {
                 let (reason, retry_after) = unavailable(failure);
                 CancelAnswer::Unavailable {
@@ -307,7 +309,7 @@ pub(super) fn poll_failed(failure: CallFailure) -> PollAnswer {
                 reason: format!("the server answered {}: {message}", code.0),
             }
         }
-        CallFailure::TooLarge => PollAnswer::TooLarge,
+        CallFailure::TooLarge => PollAnswer::TooLarge { task: None },
         failure => {
             let (reason, retry_after) = unavailable(failure);
             PollAnswer::Unavailable {
