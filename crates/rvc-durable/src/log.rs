@@ -51,12 +51,14 @@ fn spellings(id: &str) -> [String; 2] {
     [id.to_owned(), json[1..json.len() - 1].to_owned()]
 }
 
-/// Where the beginning of `id` with which `text` ends begins, if it is more of it than a hash
-/// would show.
+/// Where the beginning of `id` with which `text` ends begins, if there is more of it than of many
+/// other texts.
 fn begun(id: &str, text: &str) -> Option<usize> {
-    let cuts = id.char_indices().skip(4).map(|(end, _)| end).rev();
-    let tails = cuts.map(|end| &id[..end]);
-    let tail = tails.into_iter().find(|tail| text.ends_with(tail))?;
+    let mut tails = id.char_indices().rev().map(|(end, _)| &id[..end]);
+    let tail = tails.find(|tail| text.ends_with(tail))?;
+    if tail.len() < 4 {
+        return None;
+    }
     Some(text.len() - tail.len())
 }
 

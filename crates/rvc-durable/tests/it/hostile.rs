@@ -376,6 +376,28 @@ async fn a_result_of_100_mib_is_refused_without_reading_it_all() {
 }
 
 #[tokio::test]
+async fn a_state_that_is_too_large_may_be_of_a_task_that_works_and_it_is_cancelled() {
+    let peer = HttpPeer::new(|method, _, _| match method {
+        "tools/call" => handle(),
+        "tasks/get" => Http::Json(state(
+            "working",
+            &json!({"statusMessage": "x".repeat(8 << 20)}),
+        )),
+        _ => Http::Json(json!({"resultType": "complete"})),
+    })
+    .await;
+    let durable = durable(&peer.url).await;
+    durable.submit(submission("a")).await.unwrap();
+
+    let outcome = durable.outcome(&id("a")).await.unwrap();
+    durable.idle().await.unwrap();
+
+    assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+    assert_eq!(peer.count("tasks/cancel"), 1);
+    durable.close().await;
+}
+
+#[tokio::test]
 async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
     let made = rcgen::generate_simple_self_signed(vec!["another.example".to_owned()]).unwrap();
     let matching = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -433,6 +455,22 @@ async fn a_429_with_retry_after_is_respected_when_polling() {
     assert_eq!(outcome.phase, Phase::Completed);
     assert!(begun.elapsed() >= Duration::from_secs(1));
     assert_eq!(peer.count("tasks/get"), 2);
+}
+
+#[tokio::test]
+async fn a_429_with_retry_after_is_respected_when_starting() {
+    let peer = HttpPeer::new(|_, _, nth| match nth {
+        1 => Http::Status("429 Too Many Requests", vec![("retry-after", "1".into())]),
+        _ => Http::Json(json!({"content": []})),
+    })
+    .await;
+    let begun = Instant::now();
+
+    let outcome = run(&peer.url, StartPolicy::IdempotentTool).await;
+
+    assert_eq!(outcome.phase, Phase::Completed);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!(peer.count("tools/call"), 2);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use metrics::{KeyName, SharedString, Unit};
 use rvc_durable::DurableStep;
@@ -13,7 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use crate::peer::Reply;
-use crate::world::{World, id, pass, submission};
+use crate::world::{World, code, id, pass, submission};
 
 type Fields = BTreeMap<String, String>;
 
@@ -189,6 +190,35 @@ async fn each_cancel_of_the_host_is_counted_once() {
     pass(300).await;
 
     assert_eq!(seen.counter("rvc_durable_outcomes_total cancelled"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_leaves_a_start_unanswered_is_an_error_and_an_unknown_start() {
+    for dies in [false, true] {
+        let seen = Metrics::default();
+        let _guard = metrics::set_default_local_recorder(&seen);
+        let log = Log::default();
+        let registry = tracing_subscriber::registry().with(log.clone());
+        let _default = tracing::subscriber::set_default(registry);
+        let world = World::new(|_| Reply::Silence).await;
+        let mut submission = submission("a");
+        submission.execution_deadline = Some(Duration::from_secs(5));
+        if dies {
+            let (first, crash) = world.crashing_at(DurableStep::SendingCommitted);
+            first.submit(submission).await.unwrap();
+            crash.wait().await;
+        } else {
+            world.host().submit(submission).await.unwrap();
+        }
+
+        let process = world.process();
+        let outcome = process.outcome(&id("a")).await.unwrap();
+
+        assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
+        assert!(outcome.message.contains("may have run"), "{outcome:?}");
+        assert_eq!(log.fields("remote work may go on unwatched")["action_id"], "a");
+        assert_eq!(seen.counter("rvc_durable_starts_unknown_total"), 1);
+    }
 }
 
 const ID: &str = "a-secret-task-id";
