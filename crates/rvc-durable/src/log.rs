@@ -133,7 +133,10 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
         ended(outcome.phase);
         let unwatched_start = plan::leaves_unwatched(after);
         if unwatched_start {
-            unwatched(after, "the start was not answered, and nobody waits for it any more");
+            unwatched(
+                after,
+                "the start was not answered, and nobody waits for it any more",
+            );
         }
         if unwatched_start || outcome.phase == Phase::Unknown {
             metrics::counter!("rvc_durable_starts_unknown_total").increment(1);
@@ -233,7 +236,10 @@ mod tests {
         let id = "secret-task-id";
         let hash = short_hash(id);
         for (text, expected) in [
-            (format!("Task {id} not found"), format!("Task {hash} not found")),
+            (
+                format!("Task {id} not found"),
+                format!("Task {hash} not found"),
+            ),
             (format!("{id}:{id}"), format!("{hash}:{hash}")),
             (format!("cut in {}…", &id[..9]), format!("cut in {hash}…")),
             ("no s…".into(), "no s…".into()),

@@ -55,8 +55,7 @@ pub fn polled(
         } => {
             row = troubled(row, reason, retry_after, settings, now, jitter);
             // The backstop: nobody can be reached, and the task need not be there any more.
-            if is_expired(&row, now)
-                && row.trouble.errors >= settings.gone_confirmations {
+            if is_expired(&row, now) && row.trouble.errors >= settings.gone_confirmations {
                 let message = "the remote task's time to live is over, \
                                and its server cannot be reached";
                 return settled(row, expired(message), now);
@@ -188,12 +187,7 @@ fn is_expired(row: &Linkage, now: Moment) -> bool {
 /// One more answer that the task is unknown, and whether it is believed: at once after the time
 /// to live, else after several in a row, because a replica that a balancer picked wrongly says
 /// the same.
-pub(super) fn is_gone(
-    row: &mut Linkage,
-    message: &str,
-    settings: &Settings,
-    now: Moment,
-) -> bool {
+pub(super) fn is_gone(row: &mut Linkage, message: &str, settings: &Settings, now: Moment) -> bool {
     row.trouble.gone = row.trouble.gone.saturating_add(1);
     row.trouble.last = Some(format!("the server does not know the task: {message}"));
     row.trouble.gone >= settings.gone_confirmations || is_expired(row, now)

@@ -23,8 +23,8 @@ pub fn settled(mut row: Linkage, outcome: Outcome, now: Moment) -> Linkage {
         // so.
         None => row.may_run_unnamed() && outcome.phase == Phase::Cancelled,
     };
-    let told = row.host == HostKind::Ledger
-        || outcome.error_code.as_ref() == Some(&ErrorCode::CANCELLED);
+    let told =
+        row.host == HostKind::Ledger || outcome.error_code.as_ref() == Some(&ErrorCode::CANCELLED);
     row.phase = if told { outcome.phase } else { Phase::Accepted };
     row.outcome = Some(outcome);
     row.finished_at = Some(now);

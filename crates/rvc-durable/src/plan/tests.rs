@@ -237,7 +237,11 @@ fn an_earlier_start_that_was_lost_is_not_forgotten_when_a_later_one_is_proven_un
         let Step::Settle(outcome) = next(&row, &facts, &Settings::default(), T0) else {
             panic!("it goes on");
         };
-        assert!(outcome.message.contains("may have run"), "{}", outcome.message);
+        assert!(
+            outcome.message.contains("may have run"),
+            "{}",
+            outcome.message
+        );
         assert!(leaves_unwatched(&settled(row, outcome, T0)));
     }
 }
@@ -613,7 +617,10 @@ fn no_answer() -> UpdateAnswer {
 fn an_answer_that_cannot_be_sent_is_sent_again_after_a_poll_and_never_at_once() {
     let settings = Settings::default();
     let (row, facts) = asking();
-    assert!(matches!(next(&row, &facts, &settings, T0), Step::Update(..)));
+    assert!(matches!(
+        next(&row, &facts, &settings, T0),
+        Step::Update(..)
+    ));
 
     let row = update(row, no_answer(), T0);
 
@@ -621,7 +628,10 @@ fn an_answer_that_cannot_be_sent_is_sent_again_after_a_poll_and_never_at_once() 
     assert!(matches!(next(&row, &facts, &settings, T0), Step::Poll(_)));
     let row = poll(row, state(asks()));
     assert!(row.next_due >= Some(T0.after(settings.min_poll_interval)));
-    assert!(matches!(next(&row, &facts, &settings, T0), Step::Update(..)));
+    assert!(matches!(
+        next(&row, &facts, &settings, T0),
+        Step::Update(..)
+    ));
 }
 
 #[test]
@@ -657,7 +667,10 @@ fn a_refused_answer_says_nothing_about_the_task_and_is_asked_for_again() {
     for _ in 0..10 {
         row = update(row, refused(), T0);
         assert_eq!((row.phase, row.trouble.gone), (Phase::InputRequired, 0));
-        assert!(row.input_requests.is_empty(), "not open until a poll says so");
+        assert!(
+            row.input_requests.is_empty(),
+            "not open until a poll says so"
+        );
         // The store forgot it.
         facts.answers.clear();
         assert!(matches!(next(&row, &facts, &settings, T0), Step::Poll(_)));
@@ -704,7 +717,10 @@ fn a_cancel_that_reaches_the_wrong_replica_is_asked_again() {
     for _ in 1..settings.gone_confirmations {
         row = cancel(row, no_such_task(), T0);
         assert!(row.next_due > Some(T0), "not at once");
-        assert!(matches!(next(&row, &facts(), &settings, T0), Step::Cancel(_)));
+        assert!(matches!(
+            next(&row, &facts(), &settings, T0),
+            Step::Cancel(_)
+        ));
     }
     // What another replica says counts anew.
     let found = cancel(row.clone(), CancelAnswer::Acknowledged, T0);
@@ -713,7 +729,10 @@ fn a_cancel_that_reaches_the_wrong_replica_is_asked_again() {
         message: "unknown task".into(),
     };
     let found = looked(found, gone(), &settings, T0, Jitter::NONE);
-    assert!(matches!(next(&found, &facts(), &settings, T0), Step::Look(_)));
+    assert!(matches!(
+        next(&found, &facts(), &settings, T0),
+        Step::Look(_)
+    ));
 
     let row = cancel(row, no_such_task(), T0);
     assert!(row.is_at_rest());
@@ -732,13 +751,21 @@ fn a_cancel_of_an_unknown_task_is_believed_at_once_after_its_time_to_live_and_by
 #[test]
 fn an_answer_that_is_too_large_ends_no_task_unless_it_says_so() {
     let settings = Settings::default();
-    let over = poll(working(), PollAnswer::TooLarge { task: Some(ended()) });
+    let over = poll(
+        working(),
+        PollAnswer::TooLarge {
+            task: Some(ended()),
+        },
+    );
     assert_eq!(code(&over), Some(ErrorCode::RESULT_TOO_LARGE));
     assert!(over.is_at_rest());
 
     let row = poll(working(), PollAnswer::TooLarge { task: None });
     assert_eq!(code(&row), Some(ErrorCode::RESULT_TOO_LARGE));
-    assert!(matches!(next(&row, &facts(), &settings, T0), Step::Cancel(_)));
+    assert!(matches!(
+        next(&row, &facts(), &settings, T0),
+        Step::Cancel(_)
+    ));
 
     // Nobody will see it stop.
     let row = cancel(row, CancelAnswer::Acknowledged, T0);

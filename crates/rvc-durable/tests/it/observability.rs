@@ -216,7 +216,10 @@ async fn a_deadline_that_leaves_a_start_unanswered_is_an_error_and_an_unknown_st
 
         assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
         assert!(outcome.message.contains("may have run"), "{outcome:?}");
-        assert_eq!(log.fields("remote work may go on unwatched")["action_id"], "a");
+        assert_eq!(
+            log.fields("remote work may go on unwatched")["action_id"],
+            "a"
+        );
         assert_eq!(seen.counter("rvc_durable_starts_unknown_total"), 1);
     }
 }
@@ -355,7 +358,10 @@ async fn a_servers_text_does_not_bring_the_remote_id_into_the_log() {
         ),
         (Reply::handle(ID), Reply::state(ID, "failed", &failed)),
         (Reply::handle(ID), Reply::state(ID, "asleep", &json!({}))),
-        (Reply::Result(handle), Reply::state(ID, "working", &json!({}))),
+        (
+            Reply::Result(handle),
+            Reply::state(ID, "working", &json!({})),
+        ),
     ] {
         let log = Log::default();
         let _guard =
