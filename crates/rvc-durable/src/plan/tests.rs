@@ -1153,10 +1153,17 @@ proptest! {
     #[test]
     fn every_life_ends_by_its_time_to_live_or_its_deadline_when_the_server_dies(
         (submission, host) in any_submission(),
-        turns in prop::collection::vec(any_turn(), 1..20),
+        linked in prop::option::of(any_remote()),
+        turns in prop::collection::vec(any_turn(), 0..10),
     ) {
         let mut now = T0;
         let mut row = Linkage::intent(&submission, host, now);
+        if let Some(task) = linked {
+            row = start(begun(row, now), StartAnswer::Task(task.clone()));
+            if row.input == InputHandling::Surface {
+                row = poll(row, PollAnswer::State { task, state: asks() });
+            }
+        }
         for turn in turns {
             // Within reach of the time to live.
             now = now.after(Duration::from_millis(turn.clock_ms.unsigned_abs().min(10_000)));
