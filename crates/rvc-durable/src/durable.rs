@@ -12,6 +12,7 @@ use crate::linkage::{HostKind, Linkage, RemoteKind};
 use crate::log;
 use crate::name::{ActionId, OwnerId, RegistrationId, RunId};
 use crate::outcome::Outcome;
+use crate::phase::Phase;
 use crate::registration::Registration;
 use crate::remote::{Dialer, Remotes};
 use crate::store::{
@@ -273,7 +274,11 @@ impl Durable {
         Ok(outcome)
     }
 
-    /// Answers requests for input of a remote task, by key.
+    /// Answers requests for input of a remote task, by key. A key is answered once: an answer that
+    /// cannot be sent is sent again until the task has ended or asks no more.
+    ///
+    /// An answer that the server refuses is forgotten, with a WARN and `last_error`; where the task
+    /// still asks for its key, that comes again among [`Update::asks`] and may be answered anew.
     ///
     /// # Errors
     ///
@@ -523,6 +528,7 @@ impl Durable {
 
     /// Tells everybody in this process about a cancel that is committed.
     async fn cancelled(&self, action: &ActionId) {
+        log::ended(Phase::Cancelled);
         if let Ok(Some(row)) = self.shared.store.row(action.clone()).await {
             log::event!(info, "MCP_TASK_CANCELLED", &row, error_code = "CANCELLED");
             self.shared.signals.changed(&row, &row);

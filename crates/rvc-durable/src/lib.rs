@@ -69,7 +69,8 @@
 //! 4. *A cancel is final when it returns.* No result is delivered after it. The server is asked
 //!    to cancel, a bounded number of times, across restarts, also when the handle arrives late.
 //!    Whether the remote work stops is the server's to say; where nobody will see it, an ERROR
-//!    names it.
+//!    names it. The same holds for what a deadline or a revoked registration leaves running. A
+//!    task that may still run is cancelled also where its server's answers cannot be read.
 //! 5. *A stale worker changes nothing.* Every write compares owner, fence and phase.
 //! 6. *Nothing secret is stored.* URLs with credentials are refused; tokens are asked for when a
 //!    connection is opened. Arguments and results are stored as they are.

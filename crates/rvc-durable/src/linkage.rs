@@ -105,6 +105,14 @@ pub struct Trouble {
     pub last: Option<String>,
 }
 
+impl Trouble {
+    /// Whether the last call was answered well. A failure of it may still be there to be read.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.errors == 0 && self.gone == 0 && self.malformed == 0
+    }
+}
+
 /// What remains to be done about remote work after the outcome is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CleanUp {
@@ -156,7 +164,7 @@ pub struct Linkage {
     pub phase: Phase,
     /// How often a start may have reached the server.
     pub starts: u32,
-    /// When the last of them was sent.
+    /// When the last of them was sent, or was about to be.
     pub sent_at: Option<Moment>,
     /// The remote task, once its id is known.
     pub remote: Option<RemoteTask>,
@@ -235,6 +243,13 @@ impl Linkage {
         }
         hash.update(self.created_at.unix_ms().to_be_bytes());
         hex(&hash.finalize())
+    }
+
+    /// Whether a start may have begun work that nobody here can name, and so neither follow nor
+    /// cancel. Not in `sending` alone: of several starts the last may be proven unsent.
+    #[must_use]
+    pub fn may_run_unnamed(&self) -> bool {
+        self.starts > 0 && self.remote.is_none()
     }
 
     /// Whether nothing remains to be done, for the host or for the server.

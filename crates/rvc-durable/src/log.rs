@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::linkage::Linkage;
 use crate::phase::Phase;
+use crate::plan;
 use crate::store::Census;
 use crate::submission::hex;
 
@@ -23,6 +24,46 @@ pub(crate) fn remote(row: &Linkage) -> String {
         .map(|remote| short_hash(&remote.id))
         .unwrap_or_default()
 }
+
+/// A server's text as logs show it: where it names the remote task of a row, which servers like to
+/// do, the name is a hash here too.
+pub(crate) fn shown(row: &Linkage, text: &str) -> String {
+    let Some(remote) = row.remote.as_ref().filter(|remote| !remote.id.is_empty()) else {
+        return text.to_owned();
+    };
+    let hash = short_hash(&remote.id);
+    let mut text = text.to_owned();
+    for id in spellings(&remote.id) {
+        text = text.replace(&id, &hash);
+        // The beginning of an answer may end within the id.
+        if let Some(whole) = text.strip_suffix(CUT)
+            && let Some(rest) = begun(&id, whole)
+        {
+            text = format!("{}{hash}{CUT}", &whole[..rest]);
+        }
+    }
+    text
+}
+
+/// An id as it is, and as it is inside of JSON.
+fn spellings(id: &str) -> [String; 2] {
+    let json = serde_json::Value::from(id).to_string();
+    [id.to_owned(), json[1..json.len() - 1].to_owned()]
+}
+
+/// Where the beginning of `id` with which `text` ends begins, if there is more of it than of many
+/// other texts.
+fn begun(id: &str, text: &str) -> Option<usize> {
+    let mut tails = id.char_indices().rev().map(|(end, _)| &id[..end]);
+    let tail = tails.find(|tail| text.ends_with(tail))?;
+    if tail.len() < 4 {
+        return None;
+    }
+    Some(text.len() - tail.len())
+}
+
+/// What is at the end of a text that was cut.
+pub(crate) const CUT: char = '…';
 
 /// An event about a row, with all its fields.
 macro_rules! event {
@@ -57,16 +98,16 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             acknowledged = acknowledged
         );
     }
-    if before.phase != after.phase {
-        match after.phase {
-            Phase::Working => event!(info, "MCP_TASK_WORKING", after),
-            Phase::InputRequired => event!(info, "MCP_TASK_INPUT_REQUIRED", after),
-            _ => {}
-        }
+    if before.phase != after.phase && after.phase == Phase::Working {
+        event!(info, "MCP_TASK_WORKING", after);
+    }
+    let mut asked = after.input_requests.keys();
+    if asked.any(|key| !before.input_requests.contains_key(key)) {
+        event!(info, "MCP_TASK_INPUT_REQUIRED", after);
     }
     if let (None, Some(outcome)) = (&before.outcome, &after.outcome) {
         let code = outcome.error_code.as_ref().map_or("", |code| code.as_str());
-        let message = outcome.message.as_str();
+        let (code, message) = (shown(after, code), shown(after, &outcome.message));
         match outcome.phase {
             Phase::Completed => event!(info, "MCP_TASK_COMPLETED", after),
             Phase::Cancelled => event!(info, "MCP_TASK_CANCELLED", after, error_code = code),
@@ -89,14 +130,21 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
                 );
             }
         }
-        metrics::counter!("rvc_durable_outcomes_total", "phase" => outcome.phase.as_str())
-            .increment(1);
-        if outcome.phase == Phase::Unknown {
+        ended(outcome.phase);
+        let unwatched_start = plan::leaves_unwatched(after);
+        if unwatched_start {
+            unwatched(
+                after,
+                "the start was not answered, and nobody waits for it any more",
+            );
+        }
+        if unwatched_start || outcome.phase == Phase::Unknown {
             metrics::counter!("rvc_durable_starts_unknown_total").increment(1);
         }
     }
     if let Some(last) = &after.trouble.last
         && before.trouble != after.trouble
+        && !after.trouble.is_over()
     {
         tracing::debug!(
             action_id = %after.action,
@@ -107,6 +155,32 @@ pub(crate) fn transition(before: &Linkage, after: &Linkage) {
             "a remote call did not help"
         );
     }
+}
+
+/// Remote work that goes on, and that nobody here will see the end of.
+pub(crate) fn unwatched(row: &Linkage, reason: &'static str) {
+    event!(
+        error,
+        "remote work may go on unwatched",
+        row,
+        reason = reason
+    );
+}
+
+/// A server did not take what the host answered.
+pub(crate) fn refused(row: &Linkage, keys: &[String], reason: &str) {
+    event!(
+        warn,
+        "the server refused an answer to its request for input",
+        row,
+        keys = shown(row, &keys.join(", ")),
+        reason = shown(row, reason)
+    );
+}
+
+/// Counts an outcome.
+pub(crate) fn ended(phase: Phase) {
+    metrics::counter!("rvc_durable_outcomes_total", "phase" => phase.as_str()).increment(1);
 }
 
 /// Sets the gauges.
@@ -139,6 +213,44 @@ fn count(rows: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn row(id: &str) -> Linkage {
+        let submission = crate::Submission::new("a".parse().unwrap(), "r".parse().unwrap(), "t");
+        let now = crate::Moment::from_unix_ms(0);
+        let mut row = Linkage::intent(&submission, crate::HostKind::Ledger, now);
+        row.remote = Some(crate::RemoteTask {
+            kind: crate::RemoteKind::Mcp,
+            id: id.into(),
+            created_at: String::new(),
+            status: "working".into(),
+            ended: false,
+            progress: None,
+            ttl: None,
+            poll_interval: None,
+        });
+        row
+    }
+
+    #[test]
+    fn a_servers_text_is_logged_with_the_hash_of_the_id_that_it_names() {
+        let id = "secret-task-id";
+        let hash = short_hash(id);
+        for (text, expected) in [
+            (
+                format!("Task {id} not found"),
+                format!("Task {hash} not found"),
+            ),
+            (format!("{id}:{id}"), format!("{hash}:{hash}")),
+            (format!("cut in {}…", &id[..9]), format!("cut in {hash}…")),
+            ("no s…".into(), "no s…".into()),
+            ("nothing of it".into(), "nothing of it".into()),
+        ] {
+            assert_eq!(shown(&row(id), &text), expected);
+        }
+        let quoted = "a \"quoted\" id";
+        let json = serde_json::json!({"taskId": quoted}).to_string();
+        assert!(!shown(&row(quoted), &json).contains("quoted"));
+    }
 
     #[test]
     fn a_logged_remote_id_is_not_the_id() {

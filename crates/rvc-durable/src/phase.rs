@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The wish is durable; nothing was sent.
+    /// The wish is durable, and no start is under way. None was ever sent, or of several that
+    /// were allowed an earlier one: the count of starts tells.
     Intent,
     /// The start was sent, or is about to be; its answer is not known.
     Sending,

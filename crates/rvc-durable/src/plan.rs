@@ -13,6 +13,9 @@
 //! 3. After the host's cancel no observation leads to another outcome.
 //! 4. A start under `at_most_once` is sent at most once.
 //! 5. A row that is not at rest has a next step that is due within [`HORIZON`].
+//!
+//! And one of a whole life: when the server dies, a row with a deadline or a known time to live
+//! ends by it.
 
 mod cancel;
 mod observation;
@@ -27,7 +30,9 @@ pub use self::cancel::{cancel_answered, closed, looked};
 pub use self::observation::{CancelAnswer, PollAnswer, RemoteState, StartAnswer, UpdateAnswer};
 pub use self::poll::{polled, updated};
 pub use self::settings::Settings;
-pub use self::settle::{deferred, delivered, delivery_failed, settled, suppressed};
+pub use self::settle::{
+    deferred, delivered, delivery_failed, leaves_unwatched, settled, suppressed,
+};
 pub use self::start::{begun, late, started, unreachable};
 pub use self::step::{Facts, RunState, Step, next};
 pub use self::timing::{HORIZON, Jitter};

@@ -1,8 +1,8 @@
-use super::poll::refreshed;
+use super::poll::{is_gone, refreshed};
 use super::settle::troubled;
-use super::timing::next_poll;
+use super::timing::{next_attempt, next_poll};
 use super::{CancelAnswer, Jitter, PollAnswer, Settings};
-use crate::linkage::Linkage;
+use crate::linkage::{Linkage, RemoteKind, Trouble};
 use crate::moment::Moment;
 
 /// The row after the server was asked to cancel. The outcome is not touched.
@@ -18,7 +18,7 @@ pub fn cancel_answered(
     match answer {
         CancelAnswer::Acknowledged => {
             row.clean_up.acknowledged_at = Some(now);
-            row.trouble.errors = 0;
+            row.trouble = Trouble::default();
             row.next_due = Some(next_poll(&row, settings, now, jitter));
             row
         }
@@ -26,7 +26,7 @@ pub fn cancel_answered(
             row.clean_up.acknowledged_at = Some(now);
             ended(row, status)
         }
-        CancelAnswer::Gone => ended(row, GONE.to_owned()),
+        CancelAnswer::Gone { message } => gone(row, &message, settings, now, jitter),
         CancelAnswer::Unavailable {
             reason,
             retry_after,
@@ -52,12 +52,24 @@ pub fn looked(
             if over {
                 return ended(row, status);
             }
-            row.trouble.errors = 0;
+            row.trouble = Trouble::default();
             row.next_due = Some(next_poll(&row, settings, now, jitter));
             row
         }
-        PollAnswer::Gone { .. } | PollAnswer::Restarted { .. } => ended(row, GONE.to_owned()),
-        PollAnswer::TooLarge => ended(row, "completed".to_owned()),
+        PollAnswer::Gone { message } => gone(row, &message, settings, now, jitter),
+        PollAnswer::Restarted { .. } => ended(row, GONE.to_owned()),
+        PollAnswer::TooLarge { task: Some(task) } => {
+            let status = task.status.clone();
+            row.remote = Some(refreshed(row.remote.take(), task));
+            ended(row, status)
+        }
+        PollAnswer::TooLarge { task: None } => {
+            // It stays so: nobody will see the task stop.
+            row.clean_up.looked = settings.cancel_attempts;
+            row.trouble.last = Some("the task's state is too large to be read".to_owned());
+            row.next_due = Some(now);
+            row
+        }
         PollAnswer::Malformed { reason } => troubled(row, reason, None, settings, now, jitter),
         PollAnswer::Unavailable {
             reason,
@@ -80,6 +92,24 @@ fn ended(mut row: Linkage, status: String) -> Linkage {
         remote.ended = true;
     }
     closed(row)
+}
+
+/// Unknown to the server: believed as a poll is, since a misrouted wish reaches nobody. Bounded
+/// besides by the attempts of the clean-up.
+fn gone(
+    mut row: Linkage,
+    message: &str,
+    settings: &Settings,
+    now: Moment,
+    jitter: Jitter,
+) -> Linkage {
+    let kind = row.remote.as_ref().map(|remote| remote.kind);
+    // A contract's task is lost with one answer, to a poll as well.
+    if is_gone(&mut row, message, settings, now) || kind == Some(RemoteKind::Contract) {
+        return ended(row, GONE.to_owned());
+    }
+    row.next_due = Some(next_attempt(&row, settings, now, jitter, None));
+    row
 }
 
 /// Our word for a task that the server does not know any more.

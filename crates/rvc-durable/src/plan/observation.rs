@@ -48,6 +48,8 @@ pub enum StartAnswer {
     Lost {
         /// What failed.
         reason: String,
+        /// When the server wants to be tried again.
+        retry_after: Option<Duration>,
     },
 }
 
@@ -100,8 +102,12 @@ pub enum PollAnswer {
         /// What is wrong with it.
         reason: String,
     },
-    /// The task ended, with a result larger than the cap.
-    TooLarge,
+    /// The answer is larger than the cap.
+    TooLarge {
+        /// The metadata of a task that ended with such a result; none where the answer was not
+        /// read so far, and the task may work.
+        task: Option<RemoteTask>,
+    },
     /// The server did not answer, or not now.
     Unavailable {
         /// What failed.
@@ -123,7 +129,10 @@ pub enum CancelAnswer {
         status: String,
     },
     /// The server does not know the task.
-    Gone,
+    Gone {
+        /// What it said.
+        message: String,
+    },
     /// The server did not answer, or not now.
     Unavailable {
         /// What failed.
@@ -139,8 +148,12 @@ pub enum CancelAnswer {
 pub enum UpdateAnswer {
     /// They were taken.
     Acknowledged,
-    /// The server does not know the task.
-    Gone,
+    /// The server refused them: it does not know the task, does not ask for this, or does not
+    /// like what it got. Which of them it is, a poll tells.
+    Refused {
+        /// What it said.
+        reason: String,
+    },
     /// The server did not answer, or not now.
     Unavailable {
         /// What failed.

@@ -23,7 +23,11 @@ pub fn polled(
     row.polled_at = Some(now);
     match answer {
         PollAnswer::State { task, state } => {
-            row.trouble = Trouble::default();
+            row.trouble = Trouble {
+                // Why its answer was not taken, for whoever is asked once more.
+                last: row.trouble.last.take().filter(|_| still_asks(&row, &state)),
+                ..Trouble::default()
+            };
             row.remote = Some(refreshed(row.remote.take(), task));
             in_state(row, state, settings, now, jitter)
         }
@@ -37,8 +41,12 @@ pub fn polled(
             )
         }
         PollAnswer::Malformed { reason } => malformed(row, reason, settings, now, jitter),
-        PollAnswer::TooLarge => {
-            mark_ended(&mut row);
+        PollAnswer::TooLarge { task } => {
+            // What could not be read may be of a task that still works: that is cancelled, which
+            // does no harm to one that ended.
+            if let Some(task) = task {
+                row.remote = Some(refreshed(row.remote.take(), task));
+            }
             settled(row, too_large(), now)
         }
         PollAnswer::Unavailable {
@@ -47,8 +55,7 @@ pub fn polled(
         } => {
             row = troubled(row, reason, retry_after, settings, now, jitter);
             // The backstop: nobody can be reached, and the task need not be there any more.
-            let over = row.expires_at().is_some_and(|expiry| now >= expiry);
-            if over && row.trouble.errors >= settings.gone_confirmations {
+            if is_expired(&row, now) && row.trouble.errors >= settings.gone_confirmations {
                 let message = "the remote task's time to live is over, \
                                and its server cannot be reached";
                 return settled(row, expired(message), now);
@@ -58,10 +65,19 @@ pub fn polled(
     }
 }
 
-/// The row after the host's answers were sent, or were not.
+fn still_asks(row: &Linkage, state: &RemoteState) -> bool {
+    row.phase == Phase::InputRequired && matches!(state, RemoteState::InputRequired(_))
+}
+
+/// The row after the host's answers to `keys` were sent, or were not.
+///
+/// Whatever went wrong, a poll is next: it alone decides whether the task is there, and it ends
+/// what no server answers for. Refused answers are forgotten, and so are their requests until the
+/// poll finds them still open.
 #[must_use]
 pub fn updated(
     mut row: Linkage,
+    keys: &[String],
     answer: UpdateAnswer,
     settings: &Settings,
     now: Moment,
@@ -74,7 +90,13 @@ pub fn updated(
             row.next_due = Some(now.after(settings.min_poll_interval));
             row
         }
-        UpdateAnswer::Gone => gone(row, "unknown task", settings, now, jitter),
+        UpdateAnswer::Refused { reason } => {
+            for key in keys {
+                row.input_requests.remove(key);
+            }
+            let reason = format!("the server refused the answer: {reason}");
+            troubled(row, reason, None, settings, now, jitter)
+        }
         UpdateAnswer::Unavailable {
             reason,
             retry_after,
@@ -117,8 +139,6 @@ fn in_state(
     }
 }
 
-/// Unknown to the server: believed at once after the time to live, else after several answers,
-/// because a replica that a balancer picked wrongly says the same.
 fn gone(
     mut row: Linkage,
     message: &str,
@@ -126,16 +146,15 @@ fn gone(
     now: Moment,
     jitter: Jitter,
 ) -> Linkage {
-    row.trouble.gone = row.trouble.gone.saturating_add(1);
-    row.trouble.last = Some(format!("the server does not know the task: {message}"));
-    let outcome = if row.expires_at().is_some_and(|expiry| now >= expiry) {
-        expired("the remote task expired before its result was read")
-    } else if row.trouble.gone >= settings.gone_confirmations {
-        let message = format!("the server no longer knows the task: {message}");
-        Outcome::failed(ErrorCode::REMOTE_TASK_MISSING, message)
-    } else {
+    if !is_gone(&mut row, message, settings, now) {
         row.next_due = Some(next_attempt(&row, settings, now, jitter, None));
         return row;
+    }
+    let outcome = if is_expired(&row, now) {
+        expired("the remote task expired before its result was read")
+    } else {
+        let message = format!("the server no longer knows the task: {message}");
+        Outcome::failed(ErrorCode::REMOTE_TASK_MISSING, message)
     };
     mark_ended(&mut row);
     settled(row, outcome, now)
@@ -159,6 +178,19 @@ fn malformed(
 
 fn expired(message: &str) -> Outcome {
     Outcome::failed(ErrorCode::REMOTE_TASK_EXPIRED, message)
+}
+
+fn is_expired(row: &Linkage, now: Moment) -> bool {
+    row.expires_at().is_some_and(|expiry| now >= expiry)
+}
+
+/// One more answer that the task is unknown, and whether it is believed: at once after the time
+/// to live, else after several in a row, because a replica that a balancer picked wrongly says
+/// the same.
+pub(super) fn is_gone(row: &mut Linkage, message: &str, settings: &Settings, now: Moment) -> bool {
+    row.trouble.gone = row.trouble.gone.saturating_add(1);
+    row.trouble.last = Some(format!("the server does not know the task: {message}"));
+    row.trouble.gone >= settings.gone_confirmations || is_expired(row, now)
 }
 
 /// Nothing is left to cancel.

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::timing::next_attempt;
 use super::{Jitter, Settings};
+use crate::error_code::ErrorCode;
 use crate::linkage::{HostKind, Linkage};
 use crate::moment::Moment;
 use crate::outcome::Outcome;
@@ -18,11 +19,12 @@ pub fn settled(mut row: Linkage, outcome: Outcome, now: Moment) -> Linkage {
     }
     let running = match &row.remote {
         Some(remote) => !remote.ended,
-        // The start is on its way: its handle may yet come.
-        None => row.phase == Phase::Sending && outcome.phase == Phase::Cancelled,
+        // A start is on its way: its handle may yet come. Or it never will, and the clean-up says
+        // so.
+        None => row.may_run_unnamed() && outcome.phase == Phase::Cancelled,
     };
-    let told = row.host == HostKind::Ledger
-        || outcome.error_code.as_ref() == Some(&crate::error_code::ErrorCode::CANCELLED);
+    let told =
+        row.host == HostKind::Ledger || outcome.error_code.as_ref() == Some(&ErrorCode::CANCELLED);
     row.phase = if told { outcome.phase } else { Phase::Accepted };
     row.outcome = Some(outcome);
     row.finished_at = Some(now);
@@ -35,6 +37,18 @@ pub fn settled(mut row: Linkage, outcome: Outcome, now: Moment) -> Linkage {
     };
     row.next_due = (!row.is_at_rest()).then_some(now);
     row
+}
+
+/// Whether a row with an outcome leaves remote work behind that may go on, that nobody here can
+/// name, and of which the outcome does not come from the server: the host went ahead without it.
+#[must_use]
+pub fn leaves_unwatched(row: &Linkage) -> bool {
+    let ours = [
+        ErrorCode::REGISTRATION_REVOKED,
+        ErrorCode::EXECUTION_DEADLINE_EXCEEDED,
+    ];
+    let code = row.outcome.as_ref().and_then(|it| it.error_code.as_ref());
+    row.may_run_unnamed() && code.is_some_and(|code| ours.contains(code))
 }
 
 /// The row after the foreign host took the outcome, or said that it had it.

@@ -61,29 +61,41 @@ pub fn started(
         } => {
             row.phase = Phase::Intent;
             row.starts -= 1;
-            row.sent_at = None;
+            // An earlier start may have been carried out all the same.
+            row.sent_at = row.sent_at.filter(|_| row.starts > 0);
             troubled(row, reason, retry_after, settings, now, jitter)
         }
         // The call is cut at the deadline. Whether the tool ran is no longer the host's question.
         StartAnswer::Lost { .. } if row.deadline_at.is_some_and(|deadline| now >= deadline) => {
-            settled(row, deadline_exceeded(), now)
+            let outcome = deadline_exceeded(&row);
+            settled(row, outcome, now)
         }
-        StartAnswer::Lost { reason } if may_resend(&row, settings) => {
-            troubled(row, reason, None, settings, now, jitter)
+        StartAnswer::Lost {
+            reason,
+            retry_after,
+        } if may_resend(&row, settings) => {
+            troubled(row, reason, retry_after, settings, now, jitter)
         }
         ended => settled(row, outcome_of(ended), now),
     }
 }
 
 /// The row after an answer to a start that the host had cancelled meanwhile. The outcome stays;
-/// what the answer names is cancelled too.
+/// what the answer names is cancelled too. Where work may go on that no answer names, the
+/// clean-up stays open, to be closed with an error.
 #[must_use]
 pub fn late(mut row: Linkage, answer: StartAnswer, now: Moment) -> Linkage {
+    let goes_on = match answer {
+        StartAnswer::Lost { .. } => true,
+        // An earlier one was sent.
+        StartAnswer::NotSent { .. } => row.starts > 1,
+        _ => false,
+    };
     let named: Option<RemoteTask> = match answer {
         StartAnswer::Task(task) | StartAnswer::BrokenHandle { task, .. } => Some(task),
         _ => None,
     };
-    row.clean_up.open = named.as_ref().is_some_and(|task| !task.ended);
+    row.clean_up.open = goes_on || named.as_ref().is_some_and(|task| !task.ended);
     row.remote = row.remote.or(named);
     row.next_due = row.clean_up.open.then_some(now);
     row
@@ -102,7 +114,7 @@ fn outcome_of(answer: StartAnswer) -> Outcome {
         StartAnswer::InputRequired => input_unsupported(),
         StartAnswer::TooLarge => too_large(),
         StartAnswer::Malformed { reason } => protocol_error(reason),
-        StartAnswer::Lost { reason } => Outcome::failed(
+        StartAnswer::Lost { reason, .. } => Outcome::failed(
             ErrorCode::START_OUTCOME_UNKNOWN,
             format!("the answer to the start was lost ({reason}); the tool may have run"),
         ),

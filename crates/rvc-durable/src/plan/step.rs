@@ -77,12 +77,13 @@ pub fn next(row: &Linkage, facts: &Facts, settings: &Settings, now: Moment) -> S
     let registration = match &facts.access {
         Access::Granted(registration) => registration.clone(),
         Access::Revoked { reason } => {
-            let message = format!("registration {} {reason}", row.registration);
+            let registration = &row.registration;
+            let message = format!("registration {registration} {reason}{}", fate(row));
             return Step::Settle(Outcome::failed(ErrorCode::REGISTRATION_REVOKED, message));
         }
     };
     if row.deadline_at.is_some_and(|deadline| now >= deadline) {
-        return Step::Settle(deadline_exceeded());
+        return Step::Settle(deadline_exceeded(row));
     }
     match row.phase {
         Phase::Intent => Step::Start(registration),
@@ -96,7 +97,9 @@ pub fn next(row: &Linkage, facts: &Facts, settings: &Settings, now: Moment) -> S
                 .collect();
             if row.input == InputHandling::Unsupported {
                 Step::Settle(input_unsupported())
-            } else if answers.is_empty() {
+            } else if answers.is_empty() || !row.trouble.is_over() {
+                // After a failure the task is asked first: it may have ended, and an answer that
+                // never arrives must not keep that from being seen.
                 Step::Poll(registration)
             } else {
                 Step::Update(registration, answers)
@@ -148,7 +151,7 @@ fn clean_up(row: &Linkage, facts: &Facts, settings: &Settings) -> Step {
                 Step::Look(registration.clone())
             } else {
                 Step::Close {
-                    reason: "the server acknowledged, and the task has not stopped",
+                    reason: "the server acknowledged, and the task was not seen to stop",
                     unwatched: true,
                 }
             }
@@ -170,9 +173,16 @@ pub(super) fn input_unsupported() -> Outcome {
     )
 }
 
-pub(super) fn deadline_exceeded() -> Outcome {
-    Outcome::failed(
-        ErrorCode::EXECUTION_DEADLINE_EXCEEDED,
-        "the host's execution deadline passed",
-    )
+pub(super) fn deadline_exceeded(row: &Linkage) -> Outcome {
+    let message = format!("the host's execution deadline passed{}", fate(row));
+    Outcome::failed(ErrorCode::EXECUTION_DEADLINE_EXCEEDED, message)
+}
+
+/// What becomes of the work of a row that ends without its server.
+fn fate(row: &Linkage) -> &'static str {
+    if row.may_run_unnamed() {
+        " before the start was answered; the tool may have run, or run still"
+    } else {
+        ""
+    }
 }

@@ -36,10 +36,7 @@ pub(super) fn start(tool: &str, result: &ToolResultEnvelope) -> Option<StartAnsw
                     kind: RemoteKind::Contract,
                     id,
                     // Compared with what later answers say, so only what can be read.
-                    created_at: text("created_at")
-                        .and_then(|at| at.parse::<Timestamp>().ok())
-                        .map(|at| at.to_string())
-                        .unwrap_or_default(),
+                    created_at: text("created_at").and_then(created_at).unwrap_or_default(),
                     status: "unknown".to_owned(),
                     ended: false,
                     progress: None,
@@ -98,7 +95,7 @@ pub(super) async fn poll(connection: &Connection, tool: &str, known: &RemoteTask
                 };
             };
             if connection.is_too_large(&Value::Object(result.clone())) {
-                return PollAnswer::TooLarge;
+                return PollAnswer::TooLarge { task: Some(task) };
             }
             RemoteState::Completed(ToolResultEnvelope::from_object(result))
         }
@@ -117,50 +114,37 @@ pub(super) async fn poll(connection: &Connection, tool: &str, known: &RemoteTask
     PollAnswer::State { task, state }
 }
 
-/// Asks `cancel_task`, after making sure that the id still is the task's: ids repeat after a
-/// restart, and somebody else's task must not be cancelled.
+/// Asks `cancel_task`, unless the id is another task's by now: ids repeat after a restart, and
+/// somebody else's task must not be cancelled.
+///
+/// What cannot be read forbids nothing. An answer that is no `TaskInfo` is compared as far as it
+/// goes, and where nothing in it can be compared, the wish goes out blind: work that goes on
+/// unwatched on a server whose answers are broken is the greater danger.
 pub(super) async fn cancel(
     connection: &Connection,
     tool: &str,
     known: &RemoteTask,
 ) -> CancelAnswer {
-    match poll(connection, tool, known).await {
-        PollAnswer::State { task, .. } if task.ended => {
-            return CancelAnswer::Ended {
-                status: task.status,
-            };
+    match ask(connection, "get_task", &known.id).await {
+        Ok(object) => {
+            if let Some(answer) = forbidden(tool, known, &object) {
+                return answer;
+            }
         }
-        PollAnswer::State { .. } => {}
-        PollAnswer::Restarted { .. } | PollAnswer::Gone { .. } => return CancelAnswer::Gone,
-        PollAnswer::TooLarge => {
-            return CancelAnswer::Ended {
-                status: TaskState::Succeeded.as_str().to_owned(),
-            };
-        }
-        PollAnswer::Malformed { reason } => {
-            return CancelAnswer::Unavailable {
-                reason,
-                retry_after: None,
-            };
-        }
-        PollAnswer::Unavailable {
+        Err(PollAnswer::Unavailable {
             reason,
             retry_after,
-        } => {
+        }) => {
             return CancelAnswer::Unavailable {
                 reason,
                 retry_after,
             };
         }
+        Err(_) => {}
     }
     match ask(connection, "cancel_task", &known.id).await {
-        Ok(object) if is_not_found(&object) => CancelAnswer::Gone,
-        Ok(object) => match object.get("state").and_then(Value::as_str) {
-            Some(state) if state.parse().is_ok_and(TaskState::is_terminal) => CancelAnswer::Ended {
-                status: state.to_owned(),
-            },
-            _ => CancelAnswer::Acknowledged,
-        },
+        Ok(object) if is_not_found(&object) => lost(),
+        Ok(object) => ended(&object).unwrap_or(CancelAnswer::Acknowledged),
         Err(PollAnswer::Unavailable {
             reason,
             retry_after,
@@ -168,10 +152,51 @@ pub(super) async fn cancel(
             reason,
             retry_after,
         },
-        Err(other) => CancelAnswer::Unavailable {
-            reason: format!("{other:?}"),
+        Err(PollAnswer::Malformed { reason }) => CancelAnswer::Unavailable {
+            reason,
             retry_after: None,
         },
+        // An answer all the same.
+        Err(_) => CancelAnswer::Acknowledged,
+    }
+}
+
+/// Why a task is not to be cancelled, by what `get_task` said of its id.
+fn forbidden(tool: &str, known: &RemoteTask, said: &Map) -> Option<CancelAnswer> {
+    let text = |key: &str| said.get(key).and_then(Value::as_str);
+    let differs = |said: Option<&str>, known: &str| said.is_some_and(|said| said != known);
+    if is_not_found(said) {
+        return Some(lost());
+    }
+    if differs(text("task_id"), &known.id) {
+        // It may take one for the other when it cancels, too.
+        return Some(CancelAnswer::Unavailable {
+            reason: "the server answered about another task".to_owned(),
+            retry_after: None,
+        });
+    }
+    let created_at = text("created_at").and_then(created_at);
+    if differs(text("tool"), tool)
+        || (!known.created_at.is_empty() && differs(created_at.as_deref(), &known.created_at))
+    {
+        return Some(lost());
+    }
+    ended(said)
+}
+
+/// The end of a task, if an answer names one.
+fn ended(said: &Map) -> Option<CancelAnswer> {
+    let state = said.get("state").and_then(Value::as_str)?;
+    let is_over = state.parse().is_ok_and(TaskState::is_terminal);
+    is_over.then(|| CancelAnswer::Ended {
+        status: state.to_owned(),
+    })
+}
+
+/// The id is forgotten, or another task's.
+fn lost() -> CancelAnswer {
+    CancelAnswer::Gone {
+        message: "the server does not know the task any more".to_owned(),
     }
 }
 
@@ -199,6 +224,11 @@ async fn ask(connection: &Connection, tool: &'static str, task: &str) -> Result<
         .ok_or_else(|| PollAnswer::Malformed {
             reason: format!("{tool} did not answer with JSON: {}", excerpt(&answer)),
         })
+}
+
+/// A creation time as it is compared, if it can be read.
+fn created_at(text: &str) -> Option<String> {
+    Some(text.parse::<Timestamp>().ok()?.to_string())
 }
 
 fn is_not_found(object: &Map) -> bool {

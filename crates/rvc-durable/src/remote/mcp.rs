@@ -15,6 +15,7 @@ use super::{Connection, contract};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{RemoteKind, RemoteTask};
+use crate::log::CUT;
 use crate::plan::{CancelAnswer, PollAnswer, RemoteState, StartAnswer, UpdateAnswer};
 
 /// One start.
@@ -87,7 +88,13 @@ impl Connection {
                 reason,
                 retry_after,
             },
-            Err(CallFailure::Lost { reason, .. }) => StartAnswer::Lost { reason },
+            Err(CallFailure::Lost {
+                reason,
+                retry_after,
+            }) => StartAnswer::Lost {
+                reason,
+                retry_after,
+            },
         }
     }
 
@@ -155,7 +162,7 @@ impl Connection {
             }
             TaskPayload::Completed { result } => {
                 if self.is_too_large(&Value::Object(result.clone())) {
-                    return PollAnswer::TooLarge;
+                    return PollAnswer::TooLarge { task: Some(task) };
                 }
                 match ToolResultEnvelope::from_result(&result) {
                     Some(result) => RemoteState::Completed(result),
@@ -193,8 +200,10 @@ impl Connection {
         let request = ClientRequest::CancelTaskRequest(request);
         match self.call(request, bounds).await {
             // Any answer to a wish is an acknowledgement.
-            Ok(_) => CancelAnswer::Acknowledged,
-            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => CancelAnswer::Gone,
+            Ok(_) | Err(CallFailure::TooLarge) => CancelAnswer::Acknowledged,
+            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => CancelAnswer::Gone {
+                message: error.message.into_owned(),
+            },
             Err(failure) => {
                 let (reason, retry_after) = unavailable(failure);
                 CancelAnswer::Unavailable {
@@ -217,7 +226,11 @@ impl Connection {
         let request = ClientRequest::UpdateTaskRequest(request);
         match self.call(request, bounds).await {
             Ok(_) => UpdateAnswer::Acknowledged,
-            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => UpdateAnswer::Gone,
+            Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => {
+                UpdateAnswer::Refused {
+                    reason: error.message.into_owned(),
+                }
+            }
             Err(failure) => {
                 let (reason, retry_after) = unavailable(failure);
                 UpdateAnswer::Unavailable {
@@ -296,7 +309,7 @@ pub(super) fn poll_failed(failure: CallFailure) -> PollAnswer {
                 reason: format!("the server answered {}: {message}", code.0),
             }
         }
-        CallFailure::TooLarge => PollAnswer::TooLarge,
+        CallFailure::TooLarge => PollAnswer::TooLarge { task: None },
         failure => {
             let (reason, retry_after) = unavailable(failure);
             PollAnswer::Unavailable {
@@ -336,6 +349,6 @@ pub(super) fn excerpt(answer: &Value) -> String {
     let text = answer.to_string();
     match text.char_indices().nth(200) {
         None => text,
-        Some((end, _)) => format!("{}…", &text[..end]),
+        Some((end, _)) => format!("{}{CUT}", &text[..end]),
     }
 }

@@ -133,6 +133,8 @@ pub struct Write {
     pub keep_lease: bool,
     /// Keys of answers that were sent.
     pub answered: Vec<String>,
+    /// Keys of answers that the server refused: they are forgotten, and may be given again.
+    pub refused: Vec<String>,
     /// The same for every attempt at this write, and no other's: where the answer to a commit
     /// was lost, it tells whether it is done.
     pub id: Uuid,
@@ -148,6 +150,7 @@ impl Write {
             row,
             keep_lease: false,
             answered: Vec::new(),
+            refused: Vec::new(),
             id: Uuid::new_v4(),
         }
     }
@@ -164,6 +167,19 @@ impl Write {
     pub fn answered(mut self, keys: Vec<String>) -> Self {
         self.answered = keys;
         self
+    }
+
+    /// Forgets answers that were refused.
+    #[must_use]
+    pub fn refused(mut self, keys: Vec<String>) -> Self {
+        self.refused = keys;
+        self
+    }
+
+    /// Whether it changes nothing about answers.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn leaves_answers(&self) -> bool {
+        self.answered.is_empty() && self.refused.is_empty()
     }
 }
 

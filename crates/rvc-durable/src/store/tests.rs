@@ -1,6 +1,7 @@
 //! What every engine does alike: on `SQLite`, or on `PostgreSQL` beside a cluster.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod attacks;
 mod claims;
 #[cfg(feature = "postgres")]

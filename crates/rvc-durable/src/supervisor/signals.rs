@@ -18,7 +18,8 @@ pub struct Update {
     pub phase: Phase,
     /// The newest progress, if the server gives any.
     pub progress: Option<String>,
-    /// Keys under which the remote task asks for input since the last update. Each comes once.
+    /// Keys under which the remote task asks for input since the last update. Each comes once, and
+    /// again where the server refused the answer to it.
     pub asks: Vec<String>,
 }
 

@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::hand::Hand;
 use super::{DurableStep, Signals, SupervisorOptions, Update};
-use crate::error_code::ErrorCode;
 use crate::host::{Delivery, ForeignHost, HostError};
 use crate::linkage::{HostKind, Linkage};
 use crate::log::{self, event};
@@ -61,10 +60,6 @@ impl Stepper {
         };
         match plan::next(&row, &facts, &self.options.settings, hand.now()) {
             Step::Settle(outcome) => {
-                let revoked = outcome.error_code.as_ref() == Some(&ErrorCode::REGISTRATION_REVOKED);
-                if revoked && row.phase == Phase::Sending {
-                    unwatched(&row, "the registration may not be used any more");
-                }
                 let after = plan::settled(row.clone(), outcome, hand.now());
                 self.save(&hand, &row, after, DurableStep::OutcomeCommitted)
                     .await;
@@ -82,7 +77,7 @@ impl Stepper {
                 unwatched: goes_on,
             } => {
                 if goes_on {
-                    unwatched(&row, reason);
+                    log::unwatched(&row, reason);
                 }
                 let after = plan::closed(row.clone());
                 self.save(&hand, &row, after, DurableStep::CancelCommitted)
@@ -219,6 +214,7 @@ impl Stepper {
             );
             StartAnswer::Lost {
                 reason: "the supervisor was closed before it came".to_owned(),
+                retry_after: None,
             }
         })
     }
@@ -238,9 +234,6 @@ impl Stepper {
         {
             Some(Written::Overtaken(current)) => {
                 let after = plan::late(*current.clone(), answer.clone(), hand.now());
-                if after.remote.is_none() && matches!(answer, StartAnswer::Lost { .. }) {
-                    unwatched(&current, "the answer to the start never came");
-                }
                 let written = self
                     .try_save(
                         hand,
@@ -364,7 +357,15 @@ impl Stepper {
         let answer = self
             .hold(hand, async {
                 match self.remotes.connect(&registration).await {
-                    Ok(connection) => connection.update(remote, answers).await,
+                    Ok(connection) => {
+                        let answer = connection.update(remote, answers).await;
+                        if matches!(answer, UpdateAnswer::Unavailable { .. }) {
+                            self.remotes.give_up(&registration.id, &connection).await;
+                        } else {
+                            self.remotes.answered(&registration.id);
+                        }
+                        answer
+                    }
                     Err(failure) => UpdateAnswer::Unavailable {
                         reason: failure.reason,
                         retry_after: failure.retry_after,
@@ -376,11 +377,24 @@ impl Stepper {
             return self.release(hand).await;
         };
         self.reached(DurableStep::InputSent, &row);
-        let sent = answer == UpdateAnswer::Acknowledged;
         let (settings, jitter) = (&self.options.settings, (self.options.jitter)());
-        let after = plan::updated(row.clone(), answer, settings, hand.now(), jitter);
+        let after = plan::updated(
+            row.clone(),
+            &keys,
+            answer.clone(),
+            settings,
+            hand.now(),
+            jitter,
+        );
         let write = Write::new(hand.claim.clone(), row.phase, after);
-        let write = if sent { write.answered(keys) } else { write };
+        let write = match &answer {
+            UpdateAnswer::Acknowledged => write.answered(keys),
+            UpdateAnswer::Refused { reason } => {
+                log::refused(&row, &keys, reason);
+                write.refused(keys)
+            }
+            UpdateAnswer::Unavailable { .. } => write,
+        };
         let written = self.commit(&row, write, DurableStep::PollCommitted).await;
         if matches!(written, Some(Written::Overtaken(_))) {
             self.release(hand).await;
@@ -575,16 +589,6 @@ async fn cancelled_here(news: &mut broadcast::Receiver<Update>, action: &ActionI
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
         }
     }
-}
-
-/// Remote work that goes on, and that nobody here will see the end of.
-fn unwatched(row: &Linkage, reason: &'static str) {
-    event!(
-        error,
-        "remote work may go on unwatched",
-        row,
-        reason = reason
-    );
 }
 
 /// Between two attempts to write.

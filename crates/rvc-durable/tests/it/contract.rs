@@ -114,24 +114,44 @@ async fn a_server_that_reuses_the_id_after_a_restart_gives_no_foreign_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_no_task_info_are_a_protocol_error() {
-    for answer in [
-        json!({"task_id": "nav-000000", "state": "succeeded"}),
-        info(
-            "succeeded",
-            &json!({"task_id": "nav-000000", "result": {"foreign": true}}),
+async fn answers_that_are_no_task_info_are_a_protocol_error_and_the_task_is_cancelled() {
+    for (answer, cancels) in [
+        // About another task: the server may take one for the other when it cancels, too.
+        (json!({"task_id": "nav-000000", "state": "succeeded"}), 0),
+        (
+            info(
+                "succeeded",
+                &json!({"task_id": "nav-000000", "result": {"foreign": true}}),
+            ),
+            0,
         ),
-        info("succeeded", &json!({})),
-        info("failed", &json!({})),
-        info("sleeping", &json!({})),
-        info("running", &json!({"created_at": "2026-06-12 14:03"})),
-        json!([1, 2]),
+        // It has ended.
+        (info("succeeded", &json!({})), 0),
+        (info("failed", &json!({})), 0),
+        // It may go on: what can be compared is as it was, or nothing can be.
+        (info("sleeping", &json!({})), 1),
+        (
+            info("running", &json!({"created_at": "2026-06-12 14:03"})),
+            1,
+        ),
+        (json!({"state": "sleeping"}), 1),
+        (json!([1, 2]), 1),
+        // It is another one.
+        (info("sleeping", &json!({"tool": "find_object"})), 0),
+        (
+            info(
+                "sleeping",
+                &json!({"created_at": "2026-06-12T15:00:00.000Z"}),
+            ),
+            0,
+        ),
     ] {
         let world = World::new(task_ending(answer.clone())).await;
 
         let outcome = world.run(submission("a")).await;
 
         assert_eq!(code(&outcome), "REMOTE_PROTOCOL_ERROR", "{answer}");
+        assert_eq!(tools(&world, "cancel_task"), cancels, "{answer}");
     }
 }
 
@@ -165,19 +185,28 @@ async fn only_a_task_info_of_the_called_tool_is_followed() {
 #[tokio::test(start_paused = true)]
 async fn a_contract_handle_that_does_not_parse_is_cancelled_and_fails_the_action() {
     let broken = info("running", &json!({"created_at": "yesterday"}));
-    let fixed = info("running", &json!({}));
-    let world = World::new(move |call| match call.tool() {
-        "navigate_to" => json_reply(&broken),
-        "get_task" => json_reply(&fixed),
-        "cancel_task" => json_reply(&json!({"task_id": "nav-7f3a2b", "state": "cancelled"})),
-        _ => Reply::Silence,
-    })
-    .await;
+    for state in [
+        json_reply(&broken),
+        json_reply(&info("running", &json!({}))),
+        Reply::text("no JSON"),
+        Reply::Error(-32601, "no such method"),
+        Reply::Error(-32602, "no such tool"),
+    ] {
+        let handle = json_reply(&broken);
+        let get = state.clone();
+        let world = World::new(move |call| match call.tool() {
+            "navigate_to" => handle.clone(),
+            "get_task" => get.clone(),
+            "cancel_task" => json_reply(&json!({"task_id": "nav-7f3a2b", "state": "cancelled"})),
+            _ => Reply::Silence,
+        })
+        .await;
 
-    let outcome = world.run(submission("a")).await;
+        let outcome = world.run(submission("a")).await;
 
-    assert_eq!(code(&outcome), "REMOTE_PROTOCOL_ERROR");
-    assert_eq!(tools(&world, "cancel_task"), 1);
+        assert_eq!(code(&outcome), "REMOTE_PROTOCOL_ERROR", "{state:?}");
+        assert_eq!(tools(&world, "cancel_task"), 1, "{state:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

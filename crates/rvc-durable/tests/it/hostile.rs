@@ -2,10 +2,11 @@
 //! for them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rvc_durable::remote::HttpDialer;
-use rvc_durable::{Durable, Outcome, Phase, StartPolicy, TransportKind};
+use rvc_durable::{Durable, InputHandling, Outcome, Phase, StartPolicy, TransportKind};
 use serde_json::{Value, json};
 use tokio_rustls::{TlsAcceptor, rustls};
 
@@ -219,6 +220,53 @@ async fn a_session_that_expired_is_not_opened_anew_to_post_the_start_again() {
 }
 
 #[tokio::test]
+async fn an_answer_that_meets_an_expired_session_goes_out_over_another_one() {
+    let requests = json!({"inputRequests": {"k": {"method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}});
+    let asking = state("input_required", &requests);
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let (seen, mut taken) = (sessions.clone(), false);
+    let peer = HttpPeer::legacy(move |method, _, _| match method {
+        "tools/call" => handle(),
+        "tasks/get" if taken => Http::Json(done("there")),
+        "tasks/get" => Http::Json(asking.clone()),
+        // Polls are answered by a server that still knows the session.
+        "tasks/update" if seen.load(Ordering::Relaxed) < 2 => Http::Status("404 Not Found", vec![]),
+        _ => {
+            taken |= method == "tasks/update";
+            Http::Json(json!({"resultType": "complete"}))
+        }
+    })
+    .await;
+    let durable = durable(&peer.url).await;
+    let counted = peer.clone();
+    let surfaced = submission("a").input(InputHandling::Surface);
+    durable.submit(surfaced).await.unwrap();
+    while durable.action(&id("a")).await.unwrap().unwrap().phase != Phase::InputRequired {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let answers = json!({"k": {"action": "accept", "content": {}}});
+    let answers = answers.as_object().cloned().unwrap();
+    durable.answer_input(&id("a"), answers).await.unwrap();
+
+    let outcome = async {
+        loop {
+            sessions.store(counted.count("initialize"), Ordering::Relaxed);
+            let row = durable.action(&id("a")).await.unwrap().unwrap();
+            if let Some(outcome) = row.outcome {
+                return outcome;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let outcome = tokio::time::timeout(PATIENCE, outcome).await.unwrap();
+
+    assert_eq!(outcome.phase, Phase::Completed);
+    assert_eq!(peer.count("initialize"), 2);
+    durable.close().await;
+}
+
+#[tokio::test]
 async fn a_legacy_server_gets_its_handshake_and_its_plain_results_are_taken() {
     let result = json!({"content": [{"type": "text", "text": "there"}]});
     let peer = HttpPeer::legacy(move |_, _, _| Http::Json(result.clone())).await;
@@ -328,6 +376,28 @@ async fn a_result_of_100_mib_is_refused_without_reading_it_all() {
 }
 
 #[tokio::test]
+async fn a_state_that_is_too_large_may_be_of_a_task_that_works_and_it_is_cancelled() {
+    let peer = HttpPeer::new(|method, _, _| match method {
+        "tools/call" => handle(),
+        "tasks/get" => Http::Json(state(
+            "working",
+            &json!({"statusMessage": "x".repeat(8 << 20)}),
+        )),
+        _ => Http::Json(json!({"resultType": "complete"})),
+    })
+    .await;
+    let durable = durable(&peer.url).await;
+    durable.submit(submission("a")).await.unwrap();
+
+    let outcome = durable.outcome(&id("a")).await.unwrap();
+    durable.idle().await.unwrap();
+
+    assert_eq!(code(&outcome), "RESULT_TOO_LARGE");
+    assert_eq!(peer.count("tasks/cancel"), 1);
+    durable.close().await;
+}
+
+#[tokio::test]
 async fn a_certificate_that_does_not_match_or_is_not_trusted_gets_no_start() {
     let made = rcgen::generate_simple_self_signed(vec!["another.example".to_owned()]).unwrap();
     let matching = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -385,6 +455,22 @@ async fn a_429_with_retry_after_is_respected_when_polling() {
     assert_eq!(outcome.phase, Phase::Completed);
     assert!(begun.elapsed() >= Duration::from_secs(1));
     assert_eq!(peer.count("tasks/get"), 2);
+}
+
+#[tokio::test]
+async fn a_429_with_retry_after_is_respected_when_starting() {
+    let peer = HttpPeer::new(|_, _, nth| match nth {
+        1 => Http::Status("429 Too Many Requests", vec![("retry-after", "1".into())]),
+        _ => Http::Json(json!({"content": []})),
+    })
+    .await;
+    let begun = Instant::now();
+
+    let outcome = run(&peer.url, StartPolicy::IdempotentTool).await;
+
+    assert_eq!(outcome.phase, Phase::Completed);
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!(peer.count("tools/call"), 2);
 }
 
 #[tokio::test]

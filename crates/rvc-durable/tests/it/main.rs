@@ -12,6 +12,7 @@ mod faulty;
 mod foreign;
 mod hostile;
 mod http_peer;
+mod input;
 mod limits;
 mod live;
 mod observability;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use metrics::{KeyName, SharedString, Unit};
 use rvc_durable::DurableStep;
@@ -13,7 +14,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
 use crate::peer::Reply;
-use crate::world::{World, id, pass, submission};
+use crate::world::{World, code, id, pass, submission};
 
 type Fields = BTreeMap<String, String>;
 
@@ -160,6 +161,69 @@ async fn rows_lag_and_unknown_starts_are_counted() {
     assert!(seen.gauge("rvc_durable_cancels_unacknowledged") < 1.0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn each_cancel_of_the_host_is_counted_once() {
+    let seen = Metrics::default();
+    let _guard = metrics::set_default_local_recorder(&seen);
+    let world = World::new(|call| match call.method.as_str() {
+        "tools/call" if call.nth == 1 => Reply::Silence,
+        "tools/call" => Reply::handle("t-1"),
+        "tasks/get" => Reply::state("t-1", "working", &json!({})),
+        _ => Reply::acknowledged(),
+    })
+    .await;
+    let process = world.process();
+    // On its way, working, and never sent.
+    for action in ["sending", "working"] {
+        process.submit(submission(action)).await.unwrap();
+        pass(2).await;
+    }
+    process.submit(submission("intent")).await.unwrap();
+    for action in ["sending", "working"] {
+        for _ in 0..2 {
+            process.cancel_action(&id(action)).await.unwrap();
+        }
+    }
+    let run = submission("intent").run;
+    process.cancel_run(&run).await.unwrap();
+    process.cancel_run(&run).await.unwrap();
+    pass(300).await;
+
+    assert_eq!(seen.counter("rvc_durable_outcomes_total cancelled"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_leaves_a_start_unanswered_is_an_error_and_an_unknown_start() {
+    for dies in [false, true] {
+        let seen = Metrics::default();
+        let _guard = metrics::set_default_local_recorder(&seen);
+        let log = Log::default();
+        let registry = tracing_subscriber::registry().with(log.clone());
+        let _default = tracing::subscriber::set_default(registry);
+        let world = World::new(|_| Reply::Silence).await;
+        let mut submission = submission("a");
+        submission.execution_deadline = Some(Duration::from_secs(5));
+        if dies {
+            let (first, crash) = world.crashing_at(DurableStep::SendingCommitted);
+            first.submit(submission).await.unwrap();
+            crash.wait().await;
+        } else {
+            world.host().submit(submission).await.unwrap();
+        }
+
+        let process = world.process();
+        let outcome = process.outcome(&id("a")).await.unwrap();
+
+        assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
+        assert!(outcome.message.contains("may have run"), "{outcome:?}");
+        assert_eq!(
+            log.fields("remote work may go on unwatched")["action_id"],
+            "a"
+        );
+        assert_eq!(seen.counter("rvc_durable_starts_unknown_total"), 1);
+    }
+}
+
 const ID: &str = "a-secret-task-id";
 
 #[tokio::test(start_paused = true)]
@@ -278,6 +342,44 @@ async fn every_name_is_logged_with_all_its_fields_and_no_remote_id() {
         }
         let shown = log.everything_from_info_up();
         assert!(!shown.contains(ID), "{shown}");
+    }
+}
+
+/// What servers say of a task often has its id in it.
+#[tokio::test(start_paused = true)]
+async fn a_servers_text_does_not_bring_the_remote_id_into_the_log() {
+    let handle = json!({"resultType": "task", "taskId": ID, "status": "working",
+        "createdAt": "t0", "lastUpdatedAt": "t0", "ttlMs": -5});
+    let failed = json!({"error": {"code": ID, "message": format!("{ID} hit a wall")}});
+    for (handle, state) in [
+        (
+            Reply::handle(ID),
+            Reply::Error(-32602, "Task a-secret-task-id not found"),
+        ),
+        (Reply::handle(ID), Reply::state(ID, "failed", &failed)),
+        (Reply::handle(ID), Reply::state(ID, "asleep", &json!({}))),
+        (
+            Reply::Result(handle),
+            Reply::state(ID, "working", &json!({})),
+        ),
+    ] {
+        let log = Log::default();
+        let _guard =
+            tracing::subscriber::set_default(tracing_subscriber::registry().with(log.clone()));
+        let world = World::new(move |call| match call.method.as_str() {
+            "tools/call" => handle.clone(),
+            "tasks/get" => state.clone(),
+            _ => Reply::acknowledged(),
+        })
+        .await;
+
+        let outcome = world.run(submission("a")).await;
+
+        let reason = &log.fields("MCP_TASK_FAILED")["reason"];
+        assert!(!reason.is_empty());
+        let shown = log.everything_from_info_up();
+        assert!(!shown.contains(ID), "{shown}");
+        assert_eq!(outcome.phase, rvc_durable::Phase::Failed);
     }
 }
 

@@ -498,6 +498,32 @@ async fn remote_cancel_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancel_that_reached_the_wrong_replica_is_asked_again() {
+    let mut cancelled = false;
+    let world = World::new(move |call| match (call.method.as_str(), call.nth) {
+        ("tools/call", _) => Reply::handle("t-1"),
+        ("tasks/get", _) if cancelled => Reply::state("t-1", "cancelled", &json!({})),
+        ("tasks/get", _) => Reply::state("t-1", "working", &json!({})),
+        ("tasks/cancel", 1) => Reply::unknown_task(),
+        _ => {
+            cancelled = true;
+            Reply::acknowledged()
+        }
+    })
+    .await;
+    let process = world.process();
+    process.submit(submission("a")).await.unwrap();
+    pass(3).await;
+
+    process.cancel_action(&id("a")).await.unwrap();
+    process.idle().await.unwrap();
+
+    let row = world.row("a").await;
+    assert_eq!(row.remote.unwrap().status, "cancelled");
+    assert_eq!(world.peer.count("tasks/cancel"), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn remote_cancel_fails() {
     let world = World::new(|call| match call.method.as_str() {
         "tools/call" => Reply::handle("t-1"),

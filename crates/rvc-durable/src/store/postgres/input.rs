@@ -17,7 +17,8 @@ pub(super) fn answer<'a>(
         let Some((_, row)) = ledger::lock(session, action).await? else {
             return Ok(AnswerOutcome::Unknown);
         };
-        // A key is never reused, so it is answered once.
+        // A key is never reused, so it is answered once. What the server refused is not there any
+        // more.
         let sql = "SELECT input_key, answer FROM mcp_input_answers WHERE action_id = $1";
         let known = session.rows(sql, &[Value::text(action.as_str())]).await?;
         let mut stored = Map::new();

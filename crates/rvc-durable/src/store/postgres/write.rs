@@ -28,14 +28,14 @@ pub(super) async fn write(database: &Database, write: &Write) -> Result<Written,
     }
 }
 
-/// The whole of a write that neither ends an action nor sends answers, in one statement.
+/// The whole of a write that neither ends an action nor changes its answers, in one statement.
 /// `None` where that did not fit, and nothing was changed.
 fn apply<'a>(
     session: &'a Session<'a>,
     write: &'a Write,
 ) -> BoxFuture<'a, Result<Option<Written>, Failure>> {
     Box::pin(async move {
-        if record::brought(write).is_some() || !write.answered.is_empty() {
+        if record::brought(write).is_some() || !write.leaves_answers() {
             return Ok(None);
         }
         let applied = update(session, write).await?;
@@ -91,6 +91,12 @@ fn decide<'a>(
             let values = [Value::text(action.as_str()), Value::text(key)];
             session.change(sql, &values).await?;
         }
+        for key in &write.refused {
+            let sql = "DELETE FROM mcp_input_answers WHERE action_id = $1 AND input_key = $2 \
+                AND NOT sent";
+            let values = [Value::text(action.as_str()), Value::text(key)];
+            session.change(sql, &values).await?;
+        }
         Ok(Written::Applied)
     })
 }
@@ -104,7 +110,7 @@ fn is_bookkeeping(write: &Write) -> bool {
             Phase::Intent | Phase::Working | Phase::InputRequired
         )
         && write.row.outcome.is_none()
-        && write.answered.is_empty()
+        && write.leaves_answers()
         && !write.keep_lease
 }
 

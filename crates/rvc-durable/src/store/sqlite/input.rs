@@ -16,7 +16,7 @@ pub(super) fn answer(
     let Some(row) = rows::row(db, action)? else {
         return Ok(AnswerOutcome::Unknown);
     };
-    // A key is never reused, so it is answered once.
+    // A key is never reused, so it is answered once. What the server refused is not there any more.
     let mut answered = db.prepare_cached(
         "SELECT 1 FROM mcp_input_answers WHERE action_id = ?1 AND input_key = ?2",
     )?;

@@ -13,7 +13,7 @@ use crate::store::{Claim, StoreError, Write, Written};
 pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Written, StoreError> {
     if write.row.outcome.is_none()
         && write.row.phase == write.expect
-        && write.answered.is_empty()
+        && write.leaves_answers()
         && update(db, now, write, Change::Plain)?
     {
         return Ok(Written::Applied);
@@ -40,6 +40,12 @@ pub(super) fn write(db: &Connection, now: Moment, write: &Write) -> Result<Writt
     for key in &write.answered {
         db.prepare_cached(
             "UPDATE mcp_input_answers SET sent = 1 WHERE action_id = ?1 AND input_key = ?2",
+        )?
+        .execute(params![claim.action.as_str(), key])?;
+    }
+    for key in &write.refused {
+        db.prepare_cached(
+            "DELETE FROM mcp_input_answers WHERE action_id = ?1 AND input_key = ?2 AND sent = 0",
         )?
         .execute(params![claim.action.as_str(), key])?;
     }

@@ -66,6 +66,7 @@ pub(super) fn step(row: &Linkage, kind: u8, remotes: &mut u32, now: Moment) -> O
             let answer = match kind % 4 {
                 0 => StartAnswer::Lost {
                     reason: "reset".into(),
+                    retry_after: None,
                 },
                 1 => StartAnswer::NotSent {
                     reason: "refused".into(),
