@@ -1,8 +1,8 @@
 //! Calls of a remote MCP server, through rmcp and nothing else. No database.
 //!
 //! ```text
-//! Remotes ─► one connection per registration ─► start | poll | cancel | update
-//!               (rebuilt when it breaks)          each bounded by a timeout
+//! Remotes ─► one connection per registration and owner ─► start | poll | cancel | update
+//!                    (rebuilt when it breaks)             each bounded by a timeout
 //! ```
 //!
 //! - The registration says how a server is spoken to: [`HttpDialer`] has streamable HTTP from

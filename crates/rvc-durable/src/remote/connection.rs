@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::Dialer;
 use super::call::{Bounds, call};
 use super::failure::{CallFailure, chain, denied, in_transport};
-use crate::name::RegistrationId;
+use crate::name::{OwnerId, RegistrationId};
 use crate::plan::Settings;
 use crate::registration::{Registration, TransportKind};
 
@@ -30,16 +30,18 @@ pub struct Unreachable {
     pub retry_after: Option<Duration>,
 }
 
-/// The connections to all registrations: one each, rebuilt when it breaks.
+/// The connections to all servers: one for each registration and owner, rebuilt when it breaks.
+///
+/// Owners share none, since a connection carries the token of the one that it was opened for.
 #[derive(Clone)]
 pub struct Remotes {
     dialer: Arc<dyn Dialer>,
     settings: Arc<Settings>,
-    slots: Arc<std::sync::Mutex<HashMap<RegistrationId, Arc<Mutex<Slot>>>>>,
+    slots: Arc<std::sync::Mutex<HashMap<(RegistrationId, OwnerId), Arc<Mutex<Slot>>>>>,
     ailing: Arc<std::sync::Mutex<HashSet<RegistrationId>>>,
 }
 
-/// A registration's connection, or how the last attempt at one failed.
+/// An owner's connection to a registration, or how the last attempt at one failed.
 #[derive(Default)]
 struct Slot {
     connection: Option<Connection>,
@@ -89,7 +91,7 @@ impl Remotes {
     /// Cancel safe: a connection that is half open is dropped.
     pub async fn connect(&self, registration: &Registration) -> Result<Connection, Unreachable> {
         let asked = Instant::now();
-        let slot = self.slot(&registration.id);
+        let slot = self.slot(registration);
         let mut slot = slot.lock().await;
         if let Some(connection) = slot
             .connection
@@ -124,7 +126,7 @@ impl Remotes {
     /// Gives a connection up, so that the next call builds a new one.
     pub(crate) async fn give_up(&self, registration: &RegistrationId, broken: &Connection) {
         self.unanswered(registration);
-        let slot = self.slot(registration);
+        let slot = self.slot(&broken.registration);
         let mut slot = slot.lock().await;
         if slot
             .connection
@@ -154,9 +156,10 @@ impl Remotes {
         }
     }
 
-    fn slot(&self, registration: &RegistrationId) -> Arc<Mutex<Slot>> {
+    fn slot(&self, registration: &Registration) -> Arc<Mutex<Slot>> {
+        let key = (registration.id.clone(), registration.owner.clone());
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.entry(registration.clone()).or_default().clone()
+        slots.entry(key).or_default().clone()
     }
 
     async fn open(&self, registration: &Registration) -> Result<Connection, Unreachable> {
@@ -260,8 +263,7 @@ impl Connection {
     }
 
     fn serves(&self, registration: &Registration) -> bool {
-        self.registration.endpoint == registration.endpoint
-            && self.registration.transport == registration.transport
+        self.registration == *registration
             && !self.peer().is_transport_closed()
             && !self.was_denied.load(Ordering::Relaxed)
     }

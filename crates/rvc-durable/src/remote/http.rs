@@ -41,6 +41,9 @@ impl fmt::Debug for Token {
 /// Dropping the future gives the attempt up.
 pub trait TokenSource: Send + Sync + 'static {
     /// The token for a server; `None` where it needs none.
+    ///
+    /// The registration's owner is the owner of the action that calls, so that each may have a
+    /// token of their own. No call of one owner goes out with the token of another.
     fn token<'a>(
         &'a self,
         registration: &'a Registration,
