@@ -28,7 +28,7 @@ pub use self::observation::{CancelAnswer, PollAnswer, RemoteState, StartAnswer, 
 pub use self::poll::{polled, updated};
 pub use self::settings::Settings;
 pub use self::settle::{deferred, delivered, delivery_failed, settled, suppressed};
-pub use self::start::{begun, late, started, unreachable};
+pub use self::start::{begun, late, may_resend, started, unreachable};
 pub use self::step::{Facts, RunState, Step, next};
 pub use self::timing::{HORIZON, Jitter};
 

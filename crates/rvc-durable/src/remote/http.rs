@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -11,54 +10,9 @@ use super::capped::CappedClient;
 use super::failure::in_transport;
 use super::mcp::unavailable;
 use super::requests::Requests;
-use super::{BoxTransport, DialError, Dialer};
+use super::{BoxTransport, DialError, Dialer, NoTokens, Token, TokenSource};
 use crate::registration::{Registration, TransportKind};
 use crate::tls;
-
-/// A bearer token. It is given at call time and kept nowhere.
-#[derive(Clone)]
-pub struct Token(String);
-
-impl Token {
-    /// Takes a token.
-    #[must_use]
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
-}
-
-/// Where tokens come from: the host, whenever a connection is opened. After a server refused a
-/// token the connection is not used again, so that the next step asks here for another.
-///
-/// # Cancel safety
-///
-/// Dropping the future gives the attempt up.
-pub trait TokenSource: Send + Sync + 'static {
-    /// The token for a server; `None` where it needs none.
-    ///
-    /// The registration's owner is the owner of the action that calls, so that each may have a
-    /// token of their own. No call of one owner goes out with the token of another.
-    fn token<'a>(
-        &'a self,
-        registration: &'a Registration,
-    ) -> BoxFuture<'a, Result<Option<Token>, DialError>>;
-}
-
-/// No server needs a token.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTokens;
-
-impl TokenSource for NoTokens {
-    fn token<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
-}
 
 /// Dials streamable HTTP and HTTP+SSE, as the registration says, with TLS by rustls.
 ///
@@ -169,8 +123,8 @@ impl HttpDialer {
                 .max_concurrent_requests(self.calls_per_server)
                 .max_json_response_size(self.max_response_bytes)
                 .max_sse_event_size(self.max_response_bytes);
-        if let Some(Token(token)) = token {
-            config = config.auth_header(token);
+        if let Some(token) = token {
+            config = config.auth_header(token.secret());
         }
         let client = self.client.clone();
         BoxTransport::new(StreamableHttpClientTransport::with_client(client, config))
@@ -183,8 +137,8 @@ impl HttpDialer {
     ) -> Result<BoxTransport, DialError> {
         let mut config = SseClientConfig::new(registration.endpoint.url().clone())
             .max_message_bytes(self.max_response_bytes);
-        if let Some(Token(token)) = token {
-            config = config.bearer_token(token);
+        if let Some(token) = token {
+            config = config.bearer_token(token.secret());
         }
         let client = SseClient::connect(Requests(self.client.0.clone()), config).await;
         client.map(BoxTransport::new).map_err(|error| {
@@ -198,12 +152,19 @@ impl HttpDialer {
 }
 
 impl Dialer for HttpDialer {
+    fn token<'a>(
+        &'a self,
+        registration: &'a Registration,
+    ) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
+        self.tokens.token(registration)
+    }
+
     fn dial<'a>(
         &'a self,
         registration: &'a Registration,
+        token: Option<Token>,
     ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(async move {
-            let token = self.tokens.token(registration).await?;
             match registration.transport {
                 TransportKind::StreamableHttp => Ok(self.streamable(registration, token)),
                 TransportKind::Sse => self.sse(registration, token).await,

@@ -123,7 +123,10 @@ impl Stepper {
 
     async fn start(&self, hand: &Hand, row: Linkage, registration: Registration) {
         let settings = &self.options.settings;
-        let connection = match self.hold(hand, self.remotes.connect(&registration)).await {
+        let connection = match self
+            .hold(hand, self.remotes.connect_to_start(&registration))
+            .await
+        {
             Some(Ok(connection)) => connection,
             None => return self.release(hand).await,
             Some(Err(failure)) => {
@@ -189,6 +192,7 @@ impl Stepper {
             arguments: row.arguments.clone(),
             idempotency_key: (row.policy == StartPolicy::ServerDedup)
                 .then(|| row.idempotency_key()),
+            may_repeat: plan::may_resend(row, &self.options.settings),
             at_most: row.deadline_at.map(|deadline| deadline.since(hand.now())),
         };
         let abandon = CancellationToken::new();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use rvc_durable::store::StoreError;
 use rvc_durable::{Durable, ErrorCode, Phase, Registration, StartPolicy, SupervisorOptions};
 use serde_json::json;
@@ -190,7 +190,11 @@ async fn close_gives_back_a_poll_that_nobody_answers_as_if_it_had_not_been() {
 struct Nowhere;
 
 impl Dialer for Nowhere {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(std::future::pending())
     }
 }

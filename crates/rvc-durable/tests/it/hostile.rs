@@ -11,7 +11,6 @@ use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::http_peer::{Http, HttpPeer};
 use crate::live::{PATIENCE, durable_over, in_vain};
-use crate::rotating::Rotating;
 use crate::world::{code, id, submission};
 
 async fn durable(url: &str) -> Durable {
@@ -60,6 +59,7 @@ fn state(status: &str, with: &Value) -> Value {
     }
     state
 }
+
 
 fn done(text: &str) -> Value {
     let result = json!({"content": [{"type": "text", "text": text}]});
@@ -155,44 +155,6 @@ async fn a_denial_without_a_challenge_is_a_denial_and_no_lost_answer() {
         assert_eq!((outcome.phase, code(&outcome)), (Phase::Failed, expected));
         assert_eq!(peer.count("tools/call"), 1);
     }
-}
-
-#[tokio::test]
-async fn a_token_that_expired_on_a_kept_connection_is_replaced_and_the_start_is_sent_again() {
-    for headers in [vec![], vec![("www-authenticate", "Bearer".to_owned())]] {
-        let peer = HttpPeer::new(move |_, _, nth| match nth {
-            2 => Http::Status("401 Unauthorized", headers.clone()),
-            _ => Http::Json(json!({"content": []})),
-        })
-        .await;
-        let tokens = Rotating::default();
-        let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
-        let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-        tokens.keep_up(&durable).await;
-        assert_eq!(peer.count("tools/call"), 4);
-        durable.close().await;
-    }
-}
-
-#[tokio::test]
-async fn what_a_token_may_not_do_fails_and_the_next_start_comes_with_another_token() {
-    let peer = HttpPeer::new(|_, _, nth| match nth {
-        2 => Http::Status("403 Forbidden", vec![]),
-        _ => Http::Json(json!({"content": []})),
-    })
-    .await;
-    let tokens = Rotating::default();
-    let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
-    let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-    for (action, expected, asked) in [("a", "", 1), ("b", "403", 1), ("c", "", 2)] {
-        durable.submit(submission(action)).await.unwrap();
-
-        let outcome = durable.outcome(&id(action)).await.unwrap();
-
-        assert_eq!((code(&outcome), tokens.asked()), (expected, asked));
-    }
-    assert_eq!(peer.count("tools/call"), 3);
-    durable.close().await;
 }
 
 #[test]
