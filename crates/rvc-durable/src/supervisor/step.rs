@@ -144,6 +144,12 @@ impl Stepper {
             return self.release(hand).await;
         }
 
+        self.read_the_clock(hand, &row).await;
+        if is_too_late(hand, &row) {
+            // Planned anew, it ends; nothing was sent.
+            return self.release(hand).await;
+        }
+
         // The winner of this write sends; everybody else has sent nothing.
         let sending = plan::begun(row.clone(), hand.now());
         let begin = Write::new(hand.claim.clone(), row.phase, sending.clone()).keep_lease();
@@ -165,28 +171,54 @@ impl Stepper {
             return;
         }
 
+        let answer = match self.withheld(hand, &sending) {
+            Some(reason) => StartAnswer::NotSent {
+                reason: reason.to_owned(),
+                retry_after: None,
+            },
+            None => self.send(hand, &connection, &sending).await,
+        };
+        self.link(hand, &connection, sending, answer).await;
+    }
+
+    /// Where the host's deadline matters, it is the store's clock that says whether it passed.
+    /// What the claim said is an estimate by now, on the early side.
+    async fn read_the_clock(&self, hand: &Hand, row: &Linkage) {
+        if row.deadline_at.is_some()
+            && let Some(Ok(now)) = self.hold(hand, self.store.now()).await
+        {
+            hand.hears(now);
+        }
+    }
+
+    /// Why a start does not go out after all, if it does not.
+    fn withheld(&self, hand: &Hand, row: &Linkage) -> Option<&'static str> {
+        if self.give_up.is_cancelled() {
+            Some("the supervisor is closed")
+        } else if is_too_late(hand, row) {
+            Some("the execution deadline passed before it was sent")
+        } else {
+            None
+        }
+    }
+
+    async fn send(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
         let sent_at = Instant::now();
-        let answer = self.send(hand, &connection, &sending).await;
+        let answer = self.call(hand, connection, row).await;
         log::step("start", sent_at.elapsed());
-        self.reached(DurableStep::StartAnswered, &sending);
+        self.reached(DurableStep::StartAnswered, row);
         if matches!(
             answer,
             StartAnswer::Lost { .. } | StartAnswer::NotSent { .. }
         ) {
-            self.remotes.give_up(&registration.id, &connection).await;
+            self.remotes.give_up(&row.registration, connection).await;
         } else {
-            self.remotes.answered(&registration.id);
+            self.remotes.answered(&row.registration);
         }
-        self.link(hand, &connection, sending, answer).await;
+        answer
     }
 
-    async fn send(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
-        if self.give_up.is_cancelled() {
-            return StartAnswer::NotSent {
-                reason: "the supervisor is closed".to_owned(),
-                retry_after: None,
-            };
-        }
+    async fn call(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
         let call = StartCall {
             tool: row.tool.clone(),
             arguments: row.arguments.clone(),
@@ -567,6 +599,12 @@ fn taken() -> StartAnswer {
     StartAnswer::Malformed {
         reason: "the server gave a task to two actions".to_owned(),
     }
+}
+
+/// Whether the host's deadline has passed.
+fn is_too_late(hand: &Hand, row: &Linkage) -> bool {
+    row.deadline_at
+        .is_some_and(|deadline| hand.now() >= deadline)
 }
 
 /// Waits for this process' own news that an action was cancelled.
