@@ -55,9 +55,12 @@ impl Stepper {
         if claimed.recovered {
             event!(info, "MCP_TASK_RECOVERED", &row, phase = row.phase.as_str());
         }
-        let facts = match self.facts(&row, claimed.surroundings).await {
-            Ok(facts) => facts,
-            Err(reason) => return self.defer(&hand, row, reason).await,
+        // A foreign host may take longer than the lease.
+        let facts = self.facts(&row, claimed.surroundings);
+        let facts = match self.hold(&hand, facts).await {
+            Some(Ok(facts)) => facts,
+            Some(Err(reason)) => return self.defer(&hand, row, reason).await,
+            None => return self.release(&hand).await,
         };
         match plan::next(&row, &facts, &self.options.settings, hand.now()) {
             Step::Settle(outcome) => {

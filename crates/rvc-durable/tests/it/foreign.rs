@@ -20,6 +20,10 @@ struct Inner {
     cancelled: bool,
     revoked: bool,
     away: bool,
+    /// Only about registrations.
+    knows_nobody: bool,
+    /// What each of its answers takes.
+    takes: Duration,
     delivered: HashMap<ActionId, Delivery>,
     deliveries: usize,
     finished: HashMap<ActionId, ActionState>,
@@ -47,7 +51,11 @@ impl Host {
         } else {
             Ok(answer(&mut inner))
         };
-        Box::pin(std::future::ready(answer))
+        let takes = inner.takes;
+        Box::pin(async move {
+            tokio::time::sleep(takes).await;
+            answer
+        })
     }
 }
 
@@ -84,6 +92,10 @@ impl ForeignHost for Host {
         _: RegistrationId,
         _: OwnerId,
     ) -> BoxFuture<'_, Result<Option<Registration>, HostError>> {
+        if self.0.lock().unwrap().knows_nobody {
+            let reason = "the directory is away".into();
+            return Box::pin(std::future::ready(Err(HostError { reason })));
+        }
         self.answer(|inner| (!inner.revoked).then(registration))
     }
 }
@@ -144,6 +156,36 @@ async fn a_crash_around_the_delivery_repeats_nothing_that_the_host_has() {
         assert_eq!(finished, Some(ActionState::Completed), "{step}");
         assert_eq!(world.row("a").await.phase, Phase::Completed, "{step}");
     }
+}
+
+/// A world in which the outcome of an action is known, and its host was not told.
+async fn accepted(host: &Host) -> World {
+    let world = World::new(script).await;
+    let crash = Arc::new(CrashAt::new(DurableStep::OutcomeCommitted));
+    let first = world.process_with(options(host).checkpoint(crash.clone()));
+    first.submit(submission("a")).await.unwrap();
+    crash.wait().await;
+    drop(first);
+    assert_eq!(world.row("a").await.phase, Phase::Accepted);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_slower_than_the_lease_is_waited_for_under_it() {
+    let world = World::new(script).await;
+    let host = Host::default();
+    host.0.lock().unwrap().takes = Duration::from_secs(2);
+    let lease = Duration::from_secs(1);
+    let first = world.process_with(options(&host).lease(lease));
+    let _second = world.process_with(options(&host).lease(lease));
+    first.submit(submission("a")).await.unwrap();
+
+    tokio::time::timeout(Duration::from_secs(300), first.idle())
+        .await
+        .unwrap()
+        .unwrap();
+
+    assert_eq!(host.told("a"), (1, Some(ActionState::Completed)));
 }
 
 #[tokio::test(start_paused = true)]
