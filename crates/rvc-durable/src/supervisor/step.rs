@@ -107,6 +107,16 @@ impl Stepper {
             HostKind::Ledger => (run.unwrap_or(RunState::Cancelled), registration),
             HostKind::Foreign => {
                 let host = self.host().map_err(|error| error.to_string())?;
+                if row.phase == Phase::Accepted {
+                    // A known outcome is delivered, whatever the server may be used for now.
+                    // Whether it is still wanted is asked then.
+                    let (run, access) = (RunState::Active, Access::decide(None, &row.owner));
+                    return Ok(Facts {
+                        run,
+                        access,
+                        answers,
+                    });
+                }
                 let told = async {
                     let run = host.run_state(row.run.clone()).await?;
                     let (registration, owner) = (row.registration.clone(), row.owner.clone());

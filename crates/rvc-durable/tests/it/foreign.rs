@@ -171,6 +171,21 @@ async fn accepted(host: &Host) -> World {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_known_outcome_is_delivered_also_where_nobody_can_say_who_may_use_the_server() {
+    let host = Host::default();
+    let world = accepted(&host).await;
+    host.0.lock().unwrap().knows_nobody = true;
+
+    let second = world.process_with(options(&host));
+    tokio::time::timeout(Duration::from_secs(60), second.idle())
+        .await
+        .unwrap()
+        .unwrap();
+
+    assert_eq!(host.told("a"), (1, Some(ActionState::Completed)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_host_slower_than_the_lease_is_waited_for_under_it() {
     let world = World::new(script).await;
     let host = Host::default();
