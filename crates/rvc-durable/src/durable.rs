@@ -196,6 +196,9 @@ impl Durable {
     /// Waits for the outcome of an action, whoever supervises it. Survives a restart: only the
     /// action's id is needed. A store that is away is waited for.
     ///
+    /// The outcome is final. One that a foreign host was not told yet is waited for until it is
+    /// delivered, or suppressed by a cancel of that host: until then it may become the latter.
+    ///
     /// # Errors
     ///
     /// An action that was never submitted, or a store that will never be read.
@@ -214,7 +217,7 @@ impl Durable {
                     action: action.clone(),
                 });
             };
-            if let Some(outcome) = row.outcome {
+            if let Some(outcome) = row.outcome.filter(|_| row.phase.is_final()) {
                 return Ok(outcome);
             }
             let news = async {

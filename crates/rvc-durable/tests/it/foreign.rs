@@ -204,6 +204,25 @@ async fn a_host_slower_than_the_lease_is_waited_for_under_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_outcome_that_may_still_be_suppressed_is_told_to_nobody() {
+    let host = Host::default();
+    let world = accepted(&host).await;
+    host.0.lock().unwrap().away = true;
+    let second = world.process_with(options(&host));
+    let action = id("a");
+    let waiting = tokio::time::timeout(Duration::from_secs(60), second.outcome(&action));
+    waiting.await.expect_err("it is not final");
+
+    let mut inner = host.0.lock().unwrap();
+    (inner.away, inner.cancelled) = (false, true);
+    drop(inner);
+
+    let outcome = second.outcome(&action).await.unwrap();
+    assert_eq!(outcome.phase, Phase::Cancelled);
+    assert_eq!(second.outcome(&action).await, Ok(outcome), "nor changes it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outcome_waits_for_a_host_that_is_away() {
     let world = World::new(script).await;
     let host = Host::default();
