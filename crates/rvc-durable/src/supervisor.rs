@@ -175,6 +175,7 @@ impl Supervisor {
                 steps = left,
                 "steps could not be written; their leases run out"
             );
+            gauge(0);
         }
     }
 
@@ -223,7 +224,7 @@ impl Supervisor {
             let id = steps.spawn(step.instrument(span)).id();
             self.in_hand.insert(id, registration);
         }
-        gauge(steps.len());
+        gauge(self.in_hand.len());
     }
 
     fn end(&mut self, done: Result<(Id, ()), JoinError>) {
@@ -232,6 +233,7 @@ impl Supervisor {
             Err(error) => error.id(),
         };
         self.in_hand.remove(&id);
+        gauge(self.in_hand.len());
         if let Err(error) = done {
             // Its row is free again when its lease is over.
             tracing::error!(%error, "a step panicked");
