@@ -150,13 +150,24 @@ impl Durable {
             self.shared.signals.clone(),
             self.shared.options.clone(),
         );
-        // However it ends, by a panic too, which was logged where it happened.
+        // However it ends, by a panic too.
         let ended = self.shared.ended.clone().drop_guard();
         let stop = self.shared.stop.clone();
         *running = Some(tokio::spawn(async move {
             supervisor.run(stop).await;
             drop(ended);
         }));
+    }
+
+    /// Waits until this handle supervises no more: after [`close`](Self::close), or because its
+    /// supervisor panicked. It never does by itself, so that whoever has not closed it should
+    /// end, and leave the rows to the next process.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: waiting changes nothing.
+    pub async fn ended(&self) {
+        self.shared.ended.cancelled().await;
     }
 
     /// Submits a tool call. It is durable when this returns, and will have one outcome.

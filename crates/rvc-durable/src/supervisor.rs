@@ -194,7 +194,8 @@ impl Supervisor {
         }
         // One place in all for a server that does not answer: the others count as taken.
         for registration in self.remotes.ailing() {
-            *request.in_hand.entry(registration).or_default() += request.per_registration - 1;
+            let taken = request.in_hand.entry(registration).or_default();
+            *taken = taken.saturating_add(request.per_registration - 1);
         }
         request.served.clone_from(&self.served);
         self.store.claim(request).await

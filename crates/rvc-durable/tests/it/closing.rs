@@ -57,6 +57,24 @@ async fn a_second_close_waits_for_the_same_end_as_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_supervisor_that_panicked_has_ended_and_one_that_works_has_not() {
+    let world = World::new(|_| Reply::text("there")).await;
+    let store = FaultyStore::new(world.store.clone(), |_| None);
+    let process = Durable::new(store.clone(), world.peer.clone(), SupervisorOptions::new());
+    process.supervise();
+    let second = Duration::from_secs(1);
+    let early = tokio::time::timeout(second * 60, process.ended()).await;
+    early.expect_err("it works");
+
+    store.break_down();
+
+    tokio::time::timeout(second * 60, process.ended())
+        .await
+        .unwrap();
+    process.close().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outcome_is_awaited_while_the_store_is_away() {
     let world = World::new(|_| Reply::text("there")).await;
     let store = FaultyStore::new(world.store.clone(), |_| None);

@@ -60,6 +60,9 @@ fn state(status: &str, with: &Value) -> Value {
     state
 }
 
+fn acknowledged() -> Http {
+    Http::Json(json!({"resultType": "complete"}))
+}
 
 fn done(text: &str) -> Value {
     let result = json!({"content": [{"type": "text", "text": text}]});
@@ -103,6 +106,64 @@ async fn a_redirect_after_the_server_executed_starts_nothing_twice() {
         assert_eq!(peer.count("tools/call"), 1, "{status}");
     }
     assert_eq!(elsewhere.count("tools/call"), 0, "no redirect is followed");
+}
+
+#[tokio::test]
+async fn a_redirected_poll_is_not_followed_and_is_asked_again_where_it_belongs() {
+    let elsewhere = HttpPeer::new(|_, _, _| Http::Json(done("foreign"))).await;
+    for status in ["307 Temporary Redirect", "302 Found"] {
+        let to = elsewhere.url.clone();
+        let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+            ("tools/call", _) => handle(),
+            (_, 1) => Http::Status(status, vec![("location", to.clone())]),
+            _ => Http::Json(done("there")),
+        })
+        .await;
+
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+        assert_eq!(outcome.result.unwrap().text, "there", "{status}");
+        assert_eq!(peer.count("tasks/get"), 2, "{status}");
+    }
+    assert_eq!(elsewhere.count("tasks/get"), 0, "no redirect is followed");
+}
+
+#[tokio::test]
+async fn a_redirected_cancel_is_not_followed_and_is_no_acknowledgement() {
+    let elsewhere = HttpPeer::new(|_, _, _| acknowledged()).await;
+    for status in ["308 Permanent Redirect", "303 See Other"] {
+        let to = elsewhere.url.clone();
+        let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+            ("tools/call", _) => handle(),
+            ("tasks/cancel", 1) => Http::Status(status, vec![("location", to.clone())]),
+            ("tasks/cancel", _) => acknowledged(),
+            _ => Http::Json(state("working", &json!({}))),
+        })
+        .await;
+        let durable = durable(&peer.url).await;
+        durable.submit(submission("a")).await.unwrap();
+        while peer.count("tasks/get") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        durable.cancel_action(&id("a")).await.unwrap();
+
+        let acknowledged = async {
+            loop {
+                let row = durable.action(&id("a")).await.unwrap().unwrap();
+                if row.clean_up.acknowledged_at.is_some() {
+                    return row.clean_up.asked;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let asked = tokio::time::timeout(PATIENCE, acknowledged).await.unwrap();
+
+        assert_eq!((asked, peer.count("tasks/cancel")), (2, 2), "{status}");
+        durable.close().await;
+    }
+    for method in ["tasks/cancel", "other"] {
+        assert_eq!(elsewhere.count(method), 0, "no redirect is followed");
+    }
 }
 
 #[tokio::test]
@@ -248,6 +309,23 @@ async fn an_endless_stream_ends_at_the_timeout() {
 
     assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
     assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn an_endless_stream_at_a_poll_ends_at_the_request_timeout_and_it_is_asked_again() {
+    let peer = HttpPeer::new(|method, _, nth| match (method, nth) {
+        ("tools/call", _) => handle(),
+        ("tasks/get", 1) => Http::EndlessSse,
+        _ => Http::Json(done("there")),
+    })
+    .await;
+    let begun = Instant::now();
+
+    let outcome = run_with(&peer.url, StartPolicy::AtMostOnce, HURRY).await;
+
+    assert_eq!(outcome.result.unwrap().text, "there");
+    assert_eq!(peer.count("tasks/get"), 2);
+    assert!(begun.elapsed() >= HURRY);
 }
 
 #[tokio::test]

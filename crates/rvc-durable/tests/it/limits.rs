@@ -114,6 +114,30 @@ async fn a_deadline_that_passes_while_the_start_is_recorded_ends_the_action_and_
 }
 
 #[tokio::test(start_paused = true)]
+async fn any_number_of_steps_of_one_registration_is_a_limit_also_while_its_server_ails() {
+    // The first of three gets no answer while the others go on.
+    let world = World::new(|call| match call.nth {
+        1 => Reply::Silence,
+        _ => Reply::After(200, Box::new(Reply::text("there"))),
+    })
+    .await;
+    let process = world.process_with(SupervisorOptions::new().concurrency(8, usize::MAX));
+    for action in ["a", "b", "c"] {
+        process.submit(submission(action)).await.unwrap();
+    }
+
+    let mut phases = Vec::new();
+    for action in ["a", "b", "c"] {
+        let action = id(action);
+        let outcome = tokio::time::timeout(Duration::from_secs(1000), process.outcome(&action));
+        phases.push(outcome.await.unwrap().unwrap().phase);
+    }
+
+    phases.sort_by_key(|phase| phase.as_str());
+    assert_eq!(phases, [Phase::Completed, Phase::Completed, Phase::Unknown]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn progress_moves_the_start_timeout_on_and_silence_does_not() {
     // 200 s of progress, with a timeout of 60 s.
     let world = World::new(|_| Reply::After(200, Box::new(Reply::text("there")))).await;
