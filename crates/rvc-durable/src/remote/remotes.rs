@@ -27,9 +27,11 @@ pub struct Unreachable {
 pub struct Remotes {
     dialer: Arc<dyn Dialer>,
     settings: Arc<Settings>,
-    slots: Arc<std::sync::Mutex<HashMap<(RegistrationId, OwnerId), Arc<Mutex<Slot>>>>>,
+    slots: Arc<std::sync::Mutex<Slots>>,
     ailing: Arc<std::sync::Mutex<HashSet<RegistrationId>>>,
 }
+
+type Slots = HashMap<(RegistrationId, OwnerId), Arc<Mutex<Slot>>>;
 
 /// An owner's connection to a registration, or how the last attempt at one failed.
 #[derive(Default)]

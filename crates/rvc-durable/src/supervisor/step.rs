@@ -110,21 +110,17 @@ impl Stepper {
                 if row.phase == Phase::Accepted {
                     // A known outcome is delivered, whatever the server may be used for now.
                     // Whether it is still wanted is asked then.
-                    let (run, access) = (RunState::Active, Access::decide(None, &row.owner));
-                    return Ok(Facts {
-                        run,
-                        access,
-                        answers,
-                    });
+                    (RunState::Active, registration)
+                } else {
+                    let told = async {
+                        let run = host.run_state(row.run.clone()).await?;
+                        let (registration, owner) = (row.registration.clone(), row.owner.clone());
+                        Ok::<_, HostError>((run, host.authorise(registration, owner).await?))
+                    };
+                    self.bounded(told)
+                        .await
+                        .map_err(|error| error.to_string())?
                 }
-                let told = async {
-                    let run = host.run_state(row.run.clone()).await?;
-                    let (registration, owner) = (row.registration.clone(), row.owner.clone());
-                    Ok::<_, HostError>((run, host.authorise(registration, owner).await?))
-                };
-                self.bounded(told)
-                    .await
-                    .map_err(|error| error.to_string())?
             }
         };
         Ok(Facts {

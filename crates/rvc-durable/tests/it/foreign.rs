@@ -15,13 +15,21 @@ use serde_json::json;
 use crate::peer::{Call, Reply};
 use crate::world::{CrashAt, World, id, pass, registration, submission};
 
+/// Who may use the server.
+#[derive(Clone, Copy, Default)]
+enum Access {
+    #[default]
+    Everybody,
+    Nobody,
+    /// It cannot say.
+    Unknown,
+}
+
 #[derive(Default)]
 struct Inner {
     cancelled: bool,
-    revoked: bool,
     away: bool,
-    /// Only about registrations.
-    knows_nobody: bool,
+    access: Access,
     /// What each of its answers takes.
     takes: Duration,
     delivered: HashMap<ActionId, Delivery>,
@@ -92,11 +100,12 @@ impl ForeignHost for Host {
         _: RegistrationId,
         _: OwnerId,
     ) -> BoxFuture<'_, Result<Option<Registration>, HostError>> {
-        if self.0.lock().unwrap().knows_nobody {
+        let access = self.0.lock().unwrap().access;
+        if matches!(access, Access::Unknown) {
             let reason = "the directory is away".into();
             return Box::pin(std::future::ready(Err(HostError { reason })));
         }
-        self.answer(|inner| (!inner.revoked).then(registration))
+        self.answer(move |_| matches!(access, Access::Everybody).then(registration))
     }
 }
 
@@ -174,7 +183,7 @@ async fn accepted(host: &Host) -> World {
 async fn a_known_outcome_is_delivered_also_where_nobody_can_say_who_may_use_the_server() {
     let host = Host::default();
     let world = accepted(&host).await;
-    host.0.lock().unwrap().knows_nobody = true;
+    host.0.lock().unwrap().access = Access::Unknown;
 
     let second = world.process_with(options(&host));
     tokio::time::timeout(Duration::from_secs(60), second.idle())
@@ -213,9 +222,8 @@ async fn an_outcome_that_may_still_be_suppressed_is_told_to_nobody() {
     let waiting = tokio::time::timeout(Duration::from_secs(60), second.outcome(&action));
     waiting.await.expect_err("it is not final");
 
-    let mut inner = host.0.lock().unwrap();
-    (inner.away, inner.cancelled) = (false, true);
-    drop(inner);
+    host.0.lock().unwrap().cancelled = true;
+    host.0.lock().unwrap().away = false;
 
     let outcome = second.outcome(&action).await.unwrap();
     assert_eq!(outcome.phase, Phase::Cancelled);
@@ -324,7 +332,7 @@ async fn an_owner_who_lost_the_registration_gets_a_failure_and_nothing_is_sent()
     pass(1).await;
     let polls = world.peer.count("tasks/get");
 
-    host.0.lock().unwrap().revoked = true;
+    host.0.lock().unwrap().access = Access::Nobody;
     process.idle().await.unwrap();
 
     assert_eq!(world.peer.count("tasks/get"), polls);
