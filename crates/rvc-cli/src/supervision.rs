@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use rvc_durable::plan::Settings;
 use rvc_durable::{ActionId, Durable, Linkage, SupervisorOptions};
@@ -80,6 +80,7 @@ pub(crate) async fn to_outcome(
     let outcome = tokio::select! {
         outcome = durable.outcome(action) => Some(outcome?),
         never = show_progress(durable, action, progress) => never,
+        failure = failed(durable) => return Err(failure),
         () = &mut stopped => None,
     };
     if outcome.is_some() {
@@ -94,6 +95,13 @@ pub(crate) async fn to_outcome(
         Some(_) => Ok(durable.action(action).await?),
         None => Ok(None),
     }
+}
+
+/// Waits until supervising ends by itself, which is a fault of this program. Whoever goes on
+/// waits for outcomes that never come.
+pub(crate) async fn failed(durable: &Durable) -> anyhow::Error {
+    durable.ended().await;
+    anyhow!("supervising ended by itself; nothing is lost, and the next supervisor goes on")
 }
 
 /// Ends in order; a further signal ends at once, which is as safe and takes others a lease longer.
@@ -136,3 +144,44 @@ async fn show_progress<T>(durable: &Durable, action: &ActionId, mut line: Progre
 const LAST_CHANCE: Duration = Duration::from_secs(15);
 
 const GLANCE: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rvc_durable::remote::HttpDialer;
+    use rvc_durable::store::SqliteOptions;
+    use rvc_durable::{Moment, Submission};
+
+    use super::*;
+
+    /// One whose supervisor panics at once, since nothing but a test can look at its clock.
+    pub(crate) fn broken() -> Durable {
+        let store = SqliteOptions::memory().inline().clock(|| {
+            assert_eq!(tokio::task::try_id(), None, "a fault of the program");
+            Moment::from_unix_ms(0)
+        });
+        Durable::new(
+            store.open().unwrap(),
+            HttpDialer::new().unwrap(),
+            SupervisorOptions::new(),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_supervisor_that_panicked_ends_the_wait_for_an_outcome_with_an_error() {
+        let durable = broken();
+        let action: ActionId = "a".parse().unwrap();
+        let submission = Submission::new(action.clone(), "robot".parse().unwrap(), "beep");
+        durable.submit(submission).await.unwrap();
+
+        let ended = to_outcome(
+            &durable,
+            &action,
+            ProgressLine::on_stderr(true),
+            std::future::pending(),
+        );
+
+        let error = timeout(Duration::from_secs(60), ended).await.unwrap();
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("ended by itself"), "{error}");
+    }
+}
