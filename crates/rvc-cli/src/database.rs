@@ -1,6 +1,5 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -59,14 +58,11 @@ impl Database {
 
     /// The same for whoever supervises.
     pub(crate) async fn open_for(&self, supervision: &Supervision) -> anyhow::Result<Durable> {
-        let tokens = Arc::new(supervision.tokens());
-        let dialer = HttpDialer::builder().tokens(tokens).build()?;
         // Where the database is away for longer than this, a step has lost its lease.
         let patience = (supervision.lease() / 4).clamp(SHORTEST_PATIENCE, LONGEST_PATIENCE);
-        self.open_with(supervision.options()?, dialer, |server| {
-            server.patience(patience)
-        })
-        .await
+        let (options, dialer) = (supervision.options()?, supervision.dialer()?);
+        self.open_with(options, dialer, |server| server.patience(patience))
+            .await
     }
 
     /// Opens a database that is there: to look into a new one is a slip of the finger.

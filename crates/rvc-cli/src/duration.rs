@@ -1,4 +1,29 @@
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
+
+/// A duration with a default that the help shows.
+#[derive(Clone, Copy)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse(text).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        let (count, unit) = [(3_600_000_u128, "h"), (1000, "s")]
+            .into_iter()
+            .find(|(length, _)| millis.is_multiple_of(*length))
+            .map_or((millis, "ms"), |(length, unit)| (millis / length, unit));
+        write!(f, "{count}{unit}")
+    }
+}
 
 /// Reads a duration of a command line: a number and a unit, `250ms`, `30s`, `10m`, `1.5h` or `2d`.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -42,6 +67,11 @@ mod tests {
             ("2d", 172_800_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for (millis, shown) in [(500, "500ms"), (60_000, "60s"), (3_600_000, "1h")] {
+            let span = Span(Duration::from_millis(millis));
+            assert_eq!(span.to_string(), shown);
+            assert_eq!(parse(shown), Ok(span.0));
         }
         for bad in [
             "", "10", "m", "-1s", "0s", "1 s", "1w", "1e3s", "NaNs", "infs", "1000000d", "5ö",

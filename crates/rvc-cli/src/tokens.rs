@@ -6,14 +6,14 @@ use rvc_durable::{Registration, RegistrationId};
 
 /// Where the bearer tokens of servers come from.
 ///
-/// They are read whenever a connection is opened, so a token that was replaced is used from the
-/// next connection on. They are never stored, and no command line carries one: everybody on the
+/// They are read whenever a connection is opened and before each start, so a token that was
+/// replaced is used from the next start on. They are never stored, and no command line carries one: everybody on the
 /// machine can read it (`ps`).
 #[derive(Args, Clone, Default)]
 pub(crate) struct Tokens {
     /// A file with the bearer token of a registration; may be repeated
     ///
-    /// Read whenever a connection is opened; white space around the token is not part of it. The
+    /// Read whenever a connection is opened and before each start; white space around the token is not part of it. The
     /// name is what stands before the last =. Without this a registration's token is in the
     /// systemd credential `rvc-token-NAME`, or in the variable RVC_TOKEN_NAME, with the name
     /// in upper case and _ for whatever is neither a letter nor a digit; and where that is not

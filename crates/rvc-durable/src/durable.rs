@@ -150,13 +150,24 @@ impl Durable {
             self.shared.signals.clone(),
             self.shared.options.clone(),
         );
-        // However it ends, by a panic too, which was logged where it happened.
+        // However it ends, by a panic too.
         let ended = self.shared.ended.clone().drop_guard();
         let stop = self.shared.stop.clone();
         *running = Some(tokio::spawn(async move {
             supervisor.run(stop).await;
             drop(ended);
         }));
+    }
+
+    /// Waits until this handle supervises no more: after [`close`](Self::close), or because its
+    /// supervisor panicked. It never does by itself, so that whoever has not closed it should
+    /// end, and leave the rows to the next process.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: waiting changes nothing.
+    pub async fn ended(&self) {
+        self.shared.ended.cancelled().await;
     }
 
     /// Submits a tool call. It is durable when this returns, and will have one outcome.
@@ -196,6 +207,9 @@ impl Durable {
     /// Waits for the outcome of an action, whoever supervises it. Survives a restart: only the
     /// action's id is needed. A store that is away is waited for.
     ///
+    /// The outcome is final. One that a foreign host was not told yet is waited for until it is
+    /// delivered, or suppressed by a cancel of that host: until then it may become the latter.
+    ///
     /// # Errors
     ///
     /// An action that was never submitted, or a store that will never be read.
@@ -214,7 +228,7 @@ impl Durable {
                     action: action.clone(),
                 });
             };
-            if let Some(outcome) = row.outcome {
+            if let Some(outcome) = row.outcome.filter(|_| row.phase.is_final()) {
                 return Ok(outcome);
             }
             let news = async {

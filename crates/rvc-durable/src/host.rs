@@ -59,6 +59,10 @@ pub trait ForeignHost: Send + Sync + 'static {
     fn finish(&self, action: ActionId, state: ActionState) -> BoxFuture<'_, Result<(), HostError>>;
 
     /// The registration, if `owner` may use it now; `None` where it may not.
+    ///
+    /// Where several may use it, each gets it with themselves as its
+    /// [`owner`](Registration::owner): that is whom a [`TokenSource`](crate::remote::TokenSource)
+    /// is asked for. One that belongs to somebody else counts as one that may not be used.
     fn authorise(
         &self,
         registration: RegistrationId,

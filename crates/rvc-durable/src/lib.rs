@@ -61,9 +61,10 @@
 //!    together. An action whose server never comes back, that has no deadline, and whose task
 //!    has no known time to live, waits for ever.
 //! 2. *At most one start* under [`StartPolicy::AtMostOnce`]: the request is written to a socket
-//!    at most once, whatever crashes. Whether the server ran the tool once is the server's to
-//!    say; when the answer is lost, the outcome is `START_OUTCOME_UNKNOWN` and not a guess.
-//!    Under the other two policies the start is repeated.
+//!    at most once, whatever crashes and whatever is answered. Whether the server ran the tool
+//!    once is the server's to say; when the answer is lost, the outcome is
+//!    `START_OUTCOME_UNKNOWN` and not a guess, and a start that is refused for its token (401)
+//!    has failed. Under the other two policies the start is repeated.
 //! 3. *No success without a result.* Nothing but a tool result that is no error becomes
 //!    `completed`: not `completed` alone, not an expired task, not another task's answer.
 //! 4. *A cancel is final when it returns.* No result is delivered after it. The server is asked
@@ -73,7 +74,8 @@
 //!    task that may still run is cancelled also where its server's answers cannot be read.
 //! 5. *A stale worker changes nothing.* Every write compares owner, fence and phase.
 //! 6. *Nothing secret is stored.* URLs with credentials are refused; tokens are asked for when a
-//!    connection is opened. Arguments and results are stored as they are.
+//!    connection is opened and before each start, and no owner's call goes out with another
+//!    owner's token. Arguments and results are stored as they are.
 //!
 //! With a foreign host ([`ForeignHost`]) the outcome is delivered at least once, keyed by
 //! action, and a cancel that the host commits while a delivery is under way may be overtaken.

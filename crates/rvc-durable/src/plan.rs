@@ -33,7 +33,7 @@ pub use self::settings::Settings;
 pub use self::settle::{
     deferred, delivered, delivery_failed, leaves_unwatched, settled, suppressed,
 };
-pub use self::start::{begun, late, started, unreachable};
+pub use self::start::{begun, late, may_resend, started, unreachable};
 pub use self::step::{Facts, RunState, Step, next};
 pub use self::timing::{HORIZON, Jitter};
 

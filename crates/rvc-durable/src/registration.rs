@@ -169,7 +169,7 @@ const SECRET_PARAMETERS: [&str; 9] = [
 pub struct Registration {
     /// Its id, which rows refer to.
     pub id: RegistrationId,
-    /// Who may use it.
+    /// Who may use it. Nobody else's actions do, and tokens are asked for on this owner's behalf.
     pub owner: OwnerId,
     /// Where it is.
     pub endpoint: Endpoint,

@@ -1,8 +1,8 @@
 //! Calls of a remote MCP server, through rmcp and nothing else. No database.
 //!
 //! ```text
-//! Remotes ─► one connection per registration ─► start | poll | cancel | update
-//!               (rebuilt when it breaks)          each bounded by a timeout
+//! Remotes ─► one connection per registration and owner ─► start | poll | cancel | update
+//!                    (rebuilt when it breaks)             each bounded by a timeout
 //! ```
 //!
 //! - The registration says how a server is spoken to: [`HttpDialer`] has streamable HTTP from
@@ -11,8 +11,9 @@
 //!   ordinary results.
 //! - A start is one `tools/call`, never repeated here: no redirect is followed, no session is
 //!   opened anew behind its back.
-//! - A connection whose token was refused (401, 403) is not used again. A 401 to a start over a
-//!   connection that was kept is a start that was not sent; over a fresh one it is the answer.
+//! - A start goes over a connection with the token that the host has just then. A connection
+//!   whose token was refused (401, 403) is not used again. A start that is refused so was sent:
+//!   only where it may be repeated, another one follows a 401 on a connection that was kept.
 //! - The answer is read raw. A handle that does not parse still names running work.
 //! - The id that a server echoes is compared with the one that was asked for.
 
@@ -24,11 +25,15 @@ mod dialer;
 mod failure;
 mod http;
 mod mcp;
+mod remotes;
 mod requests;
+mod token;
 mod transport;
 
-pub use self::connection::{Connection, Remotes, Unreachable};
+pub use self::connection::Connection;
 pub use self::dialer::{DialError, Dialer};
-pub use self::http::{HttpDialer, HttpDialerBuilder, NoTokens, Token, TokenSource};
+pub use self::http::{HttpDialer, HttpDialerBuilder};
 pub use self::mcp::StartCall;
+pub use self::remotes::{Remotes, Unreachable};
+pub use self::token::{NoTokens, Token, TokenSource};
 pub use self::transport::{BoxTransport, TransportError};

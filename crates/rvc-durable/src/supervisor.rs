@@ -174,6 +174,7 @@ impl Supervisor {
                 steps = left,
                 "steps could not be written; their leases run out"
             );
+            gauge(0);
         }
     }
 
@@ -192,7 +193,8 @@ impl Supervisor {
         }
         // One place in all for a server that does not answer: the others count as taken.
         for registration in self.remotes.ailing() {
-            *request.in_hand.entry(registration).or_default() += request.per_registration - 1;
+            let taken = request.in_hand.entry(registration).or_default();
+            *taken = taken.saturating_add(request.per_registration - 1);
         }
         request.served.clone_from(&self.served);
         self.store.claim(request).await
@@ -222,7 +224,7 @@ impl Supervisor {
             let id = steps.spawn(step.instrument(span)).id();
             self.in_hand.insert(id, registration);
         }
-        gauge(steps.len());
+        gauge(self.in_hand.len());
     }
 
     fn end(&mut self, done: Result<(Id, ()), JoinError>) {
@@ -231,6 +233,7 @@ impl Supervisor {
             Err(error) => error.id(),
         };
         self.in_hand.remove(&id);
+        gauge(self.in_hand.len());
         if let Err(error) = done {
             // Its row is free again when its lease is over.
             tracing::error!(%error, "a step panicked");

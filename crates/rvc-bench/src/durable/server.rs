@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use rvc_durable::Registration;
-use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::{Mutex as AsyncMutex, Notify};
@@ -121,7 +121,11 @@ impl Server {
 }
 
 impl Dialer for Server {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         tokio::spawn(self.clone().serve(theirs));
         Box::pin(std::future::ready(Ok(BoxTransport::lines(ours))))

@@ -47,31 +47,43 @@ impl Supervise {
     async fn supervise(self) -> anyhow::Result<()> {
         let stopped = stop::requested()?;
         let durable = self.database.open_for(&self.supervision).await?;
-        let mut chronicle = Chronicle {
-            updates: durable.updates(),
-            phases: HashMap::new(),
-            form: Form::of_stdout(self.json),
-        };
-        durable.supervise();
-        tracing::info!("supervising");
-        let idle = async {
-            if self.until_idle {
-                durable.idle().await
-            } else {
-                std::future::pending().await
-            }
-        };
-        let ended = tokio::select! {
-            ended = chronicle.keep(&durable) => ended,
-            idle = idle => idle.context("cannot tell whether anything is open"),
-            () = stopped => Ok(()),
-        };
-        supervision::close(&durable).await?;
-        ended?;
-        match tokio::time::timeout(LAST_LINES, chronicle.rest(&durable)).await {
-            Ok(printed) => printed,
-            Err(_) => bail!("the last changes could not be read; `rvc action list` has them"),
+        let form = Form::of_stdout(self.json);
+        drive(&durable, form, self.until_idle, stopped).await
+    }
+}
+
+/// Supervises and prints until it is `stopped`, nothing is left to do, or it cannot go on.
+async fn drive(
+    durable: &Durable,
+    form: Form,
+    until_idle: bool,
+    stopped: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    let mut chronicle = Chronicle {
+        updates: durable.updates(),
+        phases: HashMap::new(),
+        form,
+    };
+    durable.supervise();
+    tracing::info!("supervising");
+    let idle = async {
+        if until_idle {
+            durable.idle().await
+        } else {
+            std::future::pending().await
         }
+    };
+    let ended = tokio::select! {
+        ended = chronicle.keep(durable) => ended,
+        idle = idle => idle.context("cannot tell whether anything is open"),
+        failure = supervision::failed(durable) => Err(failure),
+        () = stopped => Ok(()),
+    };
+    supervision::close(durable).await?;
+    ended?;
+    match tokio::time::timeout(LAST_LINES, chronicle.rest(durable)).await {
+        Ok(printed) => printed,
+        Err(_) => bail!("the last changes could not be read; `rvc action list` has them"),
     }
 }
 
@@ -130,3 +142,25 @@ impl Chronicle {
 
 /// For what is left to print at the end, should the database be away just then.
 const LAST_LINES: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervision::tests::broken;
+
+    #[tokio::test]
+    async fn a_supervisor_that_panicked_ends_the_command_with_an_error() {
+        let durable = broken();
+
+        let ended = drive(
+            &durable,
+            Form::of_stdout(true),
+            false,
+            std::future::pending(),
+        );
+
+        let error = tokio::time::timeout(Duration::from_secs(60), ended).await;
+        let error = error.unwrap().unwrap_err().to_string();
+        assert!(error.contains("ended by itself"), "{error}");
+    }
+}

@@ -28,6 +28,21 @@ fn help_says_what_each_command_does_and_what_its_exit_code_means() {
         ),
         (vec!["event", "check", "--help"], vec!["exit code 1"]),
         (
+            vec!["supervise", "--help"],
+            vec![
+                "--start-timeout",
+                "[default: 60s]",
+                "[default: 1h]",
+                "[default: 16777216]",
+                "[default: 64]",
+                "[default: 8]",
+            ],
+        ),
+        (
+            vec!["action", "start", "--help"],
+            vec!["--start-timeout", "--concurrency-per-registration"],
+        ),
+        (
             vec!["listen", "--help"],
             vec![
                 "SERVER=SECRET",

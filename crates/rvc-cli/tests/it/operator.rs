@@ -378,3 +378,50 @@ fn a_damaged_database_is_a_clear_error_and_nothing_is_sent() {
     assert!(lines(&answer.stdout).is_empty());
     assert_eq!(world.robot.starts("a"), 0);
 }
+
+#[test]
+fn a_start_has_a_timeout_of_its_own_in_both_commands_that_supervise() {
+    let limits = ["--start-timeout", "200ms", "--request-timeout", "20s"];
+    let world = World::new();
+    world.start("a", "held");
+    let answer = crate::rvc::answer(
+        &mut world.supervisor(&[&limits[..], &["--until-idle"]].concat()),
+        "",
+    );
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+
+    let url = world.robot.url.clone();
+    let mut wait = vec!["action", "start", "--url", &url, "--tool", "held", "--wait"];
+    wait.extend(["--action-id", "b", "--arg", "key=b"]);
+    let answer = world.rvc(&[&wait[..], &limits].concat());
+    assert_eq!(answer.code, 1, "{}", answer.stderr);
+
+    for action in ["a", "b"] {
+        let view = world.show(action);
+        assert_eq!(view["error_code"], "START_OUTCOME_UNKNOWN", "{action}");
+        let message = view["message"].to_string();
+        assert!(message.contains("no answer within 200ms"), "{message}");
+    }
+    world.robot.release();
+}
+
+#[test]
+fn a_result_cap_and_a_concurrency_are_given_on_the_command_line_and_nonsense_is_refused() {
+    let world = World::new();
+    world.start("a", "beep");
+    let limits = ["--max-result-bytes", "10", "--concurrency", "1"];
+    let mut supervisor = world.supervisor(&limits);
+    supervisor.args(["--until-idle", "--concurrency-per-registration", "1"]);
+    assert_eq!(crate::rvc::answer(&mut supervisor, "").code, 0);
+    assert_eq!(world.show("a")["error_code"], "RESULT_TOO_LARGE");
+
+    for (nonsense, said) in [
+        (["--concurrency", "0"], "--concurrency"),
+        (["--start-timeout", "2h"], "--max-start-time"),
+        (["--request-timeout", "10"], "no duration"),
+    ] {
+        let answer = world.rvc(&[&["supervise"], &nonsense[..]].concat());
+        assert_eq!(answer.code, 2, "{nonsense:?}");
+        assert!(answer.stderr.contains(said), "{}", answer.stderr);
+    }
+}

@@ -101,7 +101,9 @@ pub fn late(mut row: Linkage, answer: StartAnswer, now: Moment) -> Linkage {
     row
 }
 
-fn may_resend(row: &Linkage, settings: &Settings) -> bool {
+/// Whether the start that the row sent may be followed by another one.
+#[must_use]
+pub fn may_resend(row: &Linkage, settings: &Settings) -> bool {
     row.policy != StartPolicy::AtMostOnce && row.starts < settings.start_limit
 }
 

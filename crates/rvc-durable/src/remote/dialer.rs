@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::BoxTransport;
+use super::{BoxTransport, Token};
 use crate::registration::Registration;
 
 /// Why a server cannot be spoken to at all.
@@ -32,9 +32,19 @@ impl DialError {
 ///
 /// Dropping the future gives the attempt up.
 pub trait Dialer: Send + Sync + 'static {
-    /// Opens a transport to the server of `registration`.
+    /// The token that a connection is opened with now. A start is sent over no connection that
+    /// was opened with another one.
+    fn token<'a>(
+        &'a self,
+        _registration: &'a Registration,
+    ) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Opens a transport to the server of `registration`, with that token.
     fn dial<'a>(
         &'a self,
         registration: &'a Registration,
+        token: Option<Token>,
     ) -> BoxFuture<'a, Result<BoxTransport, DialError>>;
 }

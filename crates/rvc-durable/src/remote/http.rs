@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
@@ -12,52 +11,10 @@ use super::capped::CappedClient;
 use super::failure::in_transport;
 use super::mcp::unavailable;
 use super::requests::Requests;
-use super::{BoxTransport, DialError, Dialer};
+use super::{BoxTransport, DialError, Dialer, NoTokens, Token, TokenSource};
 use crate::name::RegistrationId;
 use crate::registration::{Endpoint, Registration, TransportKind};
 use crate::tls;
-
-/// A bearer token. It is given at call time and kept nowhere.
-#[derive(Clone)]
-pub struct Token(String);
-
-impl Token {
-    /// Takes a token.
-    #[must_use]
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(..)")
-    }
-}
-
-/// Where tokens come from: the host, whenever a connection is opened. After a server refused a
-/// token the connection is not used again, so that the next step asks here for another.
-///
-/// # Cancel safety
-///
-/// Dropping the future gives the attempt up.
-pub trait TokenSource: Send + Sync + 'static {
-    /// The token for a server; `None` where it needs none.
-    fn token<'a>(
-        &'a self,
-        registration: &'a Registration,
-    ) -> BoxFuture<'a, Result<Option<Token>, DialError>>;
-}
-
-/// No server needs a token.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTokens;
-
-impl TokenSource for NoTokens {
-    fn token<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
-        Box::pin(std::future::ready(Ok(None)))
-    }
-}
 
 /// Dials streamable HTTP and HTTP+SSE, as the registration says, with TLS by rustls.
 ///
@@ -186,8 +143,8 @@ impl HttpDialer {
                 .max_concurrent_requests(self.calls_per_server)
                 .max_json_response_size(self.max_response_bytes)
                 .max_sse_event_size(self.max_response_bytes);
-        if let Some(Token(token)) = token {
-            config = config.auth_header(token);
+        if let Some(token) = token {
+            config = config.auth_header(token.secret());
         }
         let client = self.client.clone();
         BoxTransport::new(StreamableHttpClientTransport::with_client(client, config))
@@ -200,8 +157,8 @@ impl HttpDialer {
     ) -> Result<BoxTransport, DialError> {
         let mut config = SseClientConfig::new(registration.endpoint.url().clone())
             .max_message_bytes(self.max_response_bytes);
-        if let Some(Token(token)) = token {
-            config = config.bearer_token(token);
+        if let Some(token) = token {
+            config = config.bearer_token(token.secret());
         }
         let client = SseClient::connect(Requests(self.client.0.clone()), config).await;
         client.map(BoxTransport::new).map_err(|error| {
@@ -215,12 +172,19 @@ impl HttpDialer {
 }
 
 impl Dialer for HttpDialer {
+    fn token<'a>(
+        &'a self,
+        registration: &'a Registration,
+    ) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
+        self.tokens.token(registration)
+    }
+
     fn dial<'a>(
         &'a self,
         registration: &'a Registration,
+        token: Option<Token>,
     ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(async move {
-            let token = self.tokens.token(registration).await?;
             if token.is_some() && registration.endpoint.is_in_the_open() {
                 self.warn(registration);
             }
@@ -240,17 +204,6 @@ mod tests {
     use super::*;
     use crate::name::OwnerId;
 
-    struct Always;
-
-    impl TokenSource for Always {
-        fn token<'a>(
-            &'a self,
-            _: &'a Registration,
-        ) -> BoxFuture<'a, Result<Option<Token>, DialError>> {
-            Box::pin(std::future::ready(Ok(Some(Token::new("sesame")))))
-        }
-    }
-
     async fn dial(dialer: &HttpDialer, endpoint: &str) {
         let registration = Registration {
             id: "robot".parse().expect("an id"),
@@ -260,14 +213,19 @@ mod tests {
             enabled: true,
         };
         // Nothing is sent until it is used.
-        drop(dialer.dial(&registration).await.expect("a transport"));
+        let token = Some(Token::new("sesame"));
+        drop(
+            dialer
+                .dial(&registration, token)
+                .await
+                .expect("a transport"),
+        );
     }
 
     #[tokio::test]
     async fn a_token_over_plain_http_to_another_machine_is_warned_of_once() {
         let logs = Logs::capture();
-        let dialer = HttpDialer::builder().tokens(Arc::new(Always)).build();
-        let dialer = dialer.expect("a dialer");
+        let dialer = HttpDialer::new().expect("a dialer");
         for endpoint in ["https://robot/mcp", "http://127.0.0.1:9100/mcp"] {
             dial(&dialer, endpoint).await;
         }

@@ -27,6 +27,8 @@ pub struct StartCall {
     pub arguments: Map,
     /// Sent along where the server promises to honour it.
     pub idempotency_key: Option<String>,
+    /// Whether another start of the action may follow this one.
+    pub may_repeat: bool,
     /// How long the host waits at most, however much progress there is.
     pub at_most: Option<Duration>,
 }
@@ -70,12 +72,14 @@ impl Connection {
                 code: error.code.0.into(),
                 message: error.message.into_owned(),
             },
-            // Whoever refuses a token runs nothing, and the token may have expired since this
-            // connection was opened.
-            Err(CallFailure::Denied { status: 401 }) if !self.is_fresh => StartAnswer::NotSent {
-                reason: denied(401),
-                retry_after: None,
-            },
+            // The token may have expired on the way; a fresh connection comes with another. That
+            // the server ran nothing is not proven by its refusal: this start counts.
+            Err(CallFailure::Denied { status: 401 }) if !self.is_fresh && start.may_repeat => {
+                StartAnswer::Lost {
+                    reason: denied(401),
+                    retry_after: None,
+                }
+            }
             Err(CallFailure::Denied { status }) => StartAnswer::Refused {
                 code: status.into(),
                 message: denied(status),

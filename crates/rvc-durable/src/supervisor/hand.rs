@@ -1,4 +1,4 @@
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -11,8 +11,8 @@ use crate::store::{Claim, News, Renewed, Store};
 /// The step in hand: the claim, its lease, and the store's clock as it has moved since.
 pub(super) struct Hand {
     pub(super) claim: Claim,
-    claimed_at: Moment,
-    since: Instant,
+    /// What the store's clock said last, and when that was heard.
+    clock: Mutex<(Moment, Instant)>,
     lease: Duration,
     /// When the lease was taken or prolonged last.
     prolonged: Mutex<Instant>,
@@ -28,8 +28,7 @@ impl Hand {
     pub(super) fn new(claim: Claim, claimed_at: Moment, asked: Instant, lease: Duration) -> Self {
         Self {
             claim,
-            claimed_at,
-            since: Instant::now(),
+            clock: Mutex::new((claimed_at, Instant::now())),
             lease,
             prolonged: Mutex::new(asked),
             cancelled: CancellationToken::new(),
@@ -37,7 +36,13 @@ impl Hand {
     }
 
     pub(super) fn now(&self) -> Moment {
-        self.claimed_at.after(self.since.elapsed())
+        let (said, heard) = *lock(&self.clock);
+        said.after(heard.elapsed())
+    }
+
+    /// The store's clock was read again.
+    pub(super) fn hears(&self, now: Moment) {
+        *lock(&self.clock) = (now, Instant::now());
     }
 
     /// Does `work` while prolonging the lease.
@@ -92,7 +97,7 @@ impl Hand {
                 return false;
             }
             Ok(renewed) => {
-                *self.lock() = begun;
+                *lock(&self.prolonged) = begun;
                 if renewed == Renewed::Cancelled {
                     self.cancelled.cancel();
                 }
@@ -107,14 +112,12 @@ impl Hand {
     }
 
     fn prolonged(&self) -> Instant {
-        *self.lock()
+        *lock(&self.prolonged)
     }
+}
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Instant> {
-        self.prolonged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

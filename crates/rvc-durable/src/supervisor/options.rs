@@ -27,12 +27,12 @@ impl Default for SupervisorOptions {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
-            max_concurrent: 64,
-            max_per_registration: 8,
-            lease: Duration::from_secs(30),
+            max_concurrent: Self::MAX_CONCURRENT,
+            max_per_registration: Self::MAX_PER_REGISTRATION,
+            lease: Self::LEASE,
             tick: Duration::from_secs(1),
             census_interval: Duration::from_secs(30),
-            close_grace: Duration::from_secs(10),
+            close_grace: Self::CLOSE_GRACE,
             host: None,
             checkpoint: None,
             jitter: Arc::new(random),
@@ -41,6 +41,20 @@ impl Default for SupervisorOptions {
 }
 
 impl SupervisorOptions {
+    /// Steps at once in all, unless [`concurrency`](Self::concurrency) says otherwise.
+    pub const MAX_CONCURRENT: usize = 64;
+
+    /// Steps at once of one registration, unless [`concurrency`](Self::concurrency) says
+    /// otherwise.
+    pub const MAX_PER_REGISTRATION: usize = 8;
+
+    /// How long a row is held for one step, unless [`lease`](Self::lease) says otherwise.
+    pub const LEASE: Duration = Duration::from_secs(30);
+
+    /// How long the steps in hand may go on when the supervisor is closed, unless
+    /// [`close_grace`](Self::close_grace) says otherwise.
+    pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
+
     /// Everything at its default.
     pub fn new() -> Self {
         Self::default()

@@ -54,9 +54,12 @@ impl Stepper {
         if claimed.recovered {
             event!(info, "MCP_TASK_RECOVERED", &row, phase = row.phase.as_str());
         }
-        let facts = match self.facts(&row, claimed.surroundings).await {
-            Ok(facts) => facts,
-            Err(reason) => return self.defer(&hand, row, reason).await,
+        // A foreign host may take longer than the lease.
+        let facts = self.facts(&row, claimed.surroundings);
+        let facts = match self.hold(&hand, facts).await {
+            Some(Ok(facts)) => facts,
+            Some(Err(reason)) => return self.defer(&hand, row, reason).await,
+            None => return self.release(&hand).await,
         };
         match plan::next(&row, &facts, &self.options.settings, hand.now()) {
             Step::Settle(outcome) => {
@@ -99,14 +102,20 @@ impl Stepper {
             HostKind::Ledger => (run.unwrap_or(RunState::Cancelled), registration),
             HostKind::Foreign => {
                 let host = self.host().map_err(|error| error.to_string())?;
-                let told = async {
-                    let run = host.run_state(row.run.clone()).await?;
-                    let (registration, owner) = (row.registration.clone(), row.owner.clone());
-                    Ok::<_, HostError>((run, host.authorise(registration, owner).await?))
-                };
-                self.bounded(told)
-                    .await
-                    .map_err(|error| error.to_string())?
+                if row.phase == Phase::Accepted {
+                    // A known outcome is delivered, whatever the server may be used for now.
+                    // Whether it is still wanted is asked then.
+                    (RunState::Active, registration)
+                } else {
+                    let told = async {
+                        let run = host.run_state(row.run.clone()).await?;
+                        let (registration, owner) = (row.registration.clone(), row.owner.clone());
+                        Ok::<_, HostError>((run, host.authorise(registration, owner).await?))
+                    };
+                    self.bounded(told)
+                        .await
+                        .map_err(|error| error.to_string())?
+                }
             }
         };
         Ok(Facts {
@@ -118,7 +127,10 @@ impl Stepper {
 
     async fn start(&self, hand: &Hand, row: Linkage, registration: Registration) {
         let settings = &self.options.settings;
-        let connection = match self.hold(hand, self.remotes.connect(&registration)).await {
+        let connection = match self
+            .hold(hand, self.remotes.connect_to_start(&registration))
+            .await
+        {
             Some(Ok(connection)) => connection,
             None => return self.release(hand).await,
             Some(Err(failure)) => {
@@ -133,6 +145,12 @@ impl Stepper {
         };
         self.reached(DurableStep::Connected, &row);
         if self.give_up.is_cancelled() {
+            return self.release(hand).await;
+        }
+
+        self.read_the_clock(hand, &row).await;
+        if is_too_late(hand, &row) {
+            // Planned anew, it ends; nothing was sent.
             return self.release(hand).await;
         }
 
@@ -157,33 +175,60 @@ impl Stepper {
             return;
         }
 
+        let answer = match self.withheld(hand, &sending) {
+            Some(reason) => StartAnswer::NotSent {
+                reason: reason.to_owned(),
+                retry_after: None,
+            },
+            None => self.send(hand, &connection, &sending).await,
+        };
+        self.link(hand, &connection, sending, answer).await;
+    }
+
+    /// Where the host's deadline matters, it is the store's clock that says whether it passed.
+    /// What the claim said is an estimate by now, on the early side.
+    async fn read_the_clock(&self, hand: &Hand, row: &Linkage) {
+        if row.deadline_at.is_some()
+            && let Some(Ok(now)) = self.hold(hand, self.store.now()).await
+        {
+            hand.hears(now);
+        }
+    }
+
+    /// Why a start does not go out after all, if it does not.
+    fn withheld(&self, hand: &Hand, row: &Linkage) -> Option<&'static str> {
+        if self.give_up.is_cancelled() {
+            Some("the supervisor is closed")
+        } else if is_too_late(hand, row) {
+            Some("the execution deadline passed before it was sent")
+        } else {
+            None
+        }
+    }
+
+    async fn send(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
         let sent_at = Instant::now();
-        let answer = self.send(hand, &connection, &sending).await;
+        let answer = self.call(hand, connection, row).await;
         log::step("start", sent_at.elapsed());
-        self.reached(DurableStep::StartAnswered, &sending);
+        self.reached(DurableStep::StartAnswered, row);
         if matches!(
             answer,
             StartAnswer::Lost { .. } | StartAnswer::NotSent { .. }
         ) {
-            self.remotes.give_up(&registration.id, &connection).await;
+            self.remotes.give_up(&row.registration, connection).await;
         } else {
-            self.remotes.answered(&registration.id);
+            self.remotes.answered(&row.registration);
         }
-        self.link(hand, &connection, sending, answer).await;
+        answer
     }
 
-    async fn send(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
-        if self.give_up.is_cancelled() {
-            return StartAnswer::NotSent {
-                reason: "the supervisor is closed".to_owned(),
-                retry_after: None,
-            };
-        }
+    async fn call(&self, hand: &Hand, connection: &Connection, row: &Linkage) -> StartAnswer {
         let call = StartCall {
             tool: row.tool.clone(),
             arguments: row.arguments.clone(),
             idempotency_key: (row.policy == StartPolicy::ServerDedup)
                 .then(|| row.idempotency_key()),
+            may_repeat: plan::may_resend(row, &self.options.settings),
             at_most: row.deadline_at.map(|deadline| deadline.since(hand.now())),
         };
         let abandon = CancellationToken::new();
@@ -577,6 +622,12 @@ fn taken() -> StartAnswer {
     StartAnswer::Malformed {
         reason: "the server gave a task to two actions".to_owned(),
     }
+}
+
+/// Whether the host's deadline has passed.
+fn is_too_late(hand: &Hand, row: &Linkage) -> bool {
+    row.deadline_at
+        .is_some_and(|deadline| hand.now() >= deadline)
 }
 
 /// Waits for this process' own news that an action was cancelled.

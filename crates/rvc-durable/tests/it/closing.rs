@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use rvc_durable::store::StoreError;
 use rvc_durable::{Durable, ErrorCode, Phase, Registration, StartPolicy, SupervisorOptions};
 use serde_json::json;
@@ -54,6 +54,24 @@ async fn a_second_close_waits_for_the_same_end_as_the_first() {
     process.close().await;
 
     assert_eq!(world.row("a").await.phase, Phase::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_panicked_has_ended_and_one_that_works_has_not() {
+    let world = World::new(|_| Reply::text("there")).await;
+    let store = FaultyStore::new(world.store.clone(), |_| None);
+    let process = Durable::new(store.clone(), world.peer.clone(), SupervisorOptions::new());
+    process.supervise();
+    let second = Duration::from_secs(1);
+    let early = tokio::time::timeout(second * 60, process.ended()).await;
+    early.expect_err("it works");
+
+    store.break_down();
+
+    tokio::time::timeout(second * 60, process.ended())
+        .await
+        .unwrap();
+    process.close().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,7 +208,11 @@ async fn close_gives_back_a_poll_that_nobody_answers_as_if_it_had_not_been() {
 struct Nowhere;
 
 impl Dialer for Nowhere {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(std::future::pending())
     }
 }

@@ -26,6 +26,7 @@ pub(crate) struct FaultyStore {
     inner: TestStore,
     fault: Arc<Mutex<Fault>>,
     is_away: Arc<AtomicBool>,
+    is_broken: Arc<AtomicBool>,
 }
 
 impl FaultyStore {
@@ -37,12 +38,18 @@ impl FaultyStore {
             inner,
             fault: Arc::new(Mutex::new(Box::new(fault))),
             is_away: Arc::default(),
+            is_broken: Arc::default(),
         }
     }
 
     /// Lets nobody claim, read or count, until it is back.
     pub(crate) fn go_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    /// Panics at the next claim.
+    pub(crate) fn break_down(&self) {
+        self.is_broken.store(true, Ordering::SeqCst);
     }
 
     fn there<'a, T: Send + 'a>(&self, answer: Answer<'a, T>) -> Answer<'a, T> {
@@ -69,6 +76,7 @@ impl Store for FaultyStore {
         self.inner.submit(submission, host)
     }
     fn claim(&self, request: ClaimRequest) -> Answer<'_, Claims> {
+        assert!(!self.is_broken.load(Ordering::SeqCst), "by a test");
         self.there(self.inner.claim(request))
     }
     fn renew(&self, claim: Claim, lease: Duration) -> Answer<'_, Renewed> {

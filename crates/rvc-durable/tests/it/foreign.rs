@@ -15,11 +15,23 @@ use serde_json::json;
 use crate::peer::{Call, Reply};
 use crate::world::{CrashAt, World, id, pass, registration, submission};
 
+/// Who may use the server.
+#[derive(Clone, Copy, Default)]
+enum Access {
+    #[default]
+    Everybody,
+    Nobody,
+    /// It cannot say.
+    Unknown,
+}
+
 #[derive(Default)]
 struct Inner {
     cancelled: bool,
-    revoked: bool,
     away: bool,
+    access: Access,
+    /// What each of its answers takes.
+    takes: Duration,
     delivered: HashMap<ActionId, Delivery>,
     deliveries: usize,
     finished: HashMap<ActionId, ActionState>,
@@ -47,7 +59,11 @@ impl Host {
         } else {
             Ok(answer(&mut inner))
         };
-        Box::pin(std::future::ready(answer))
+        let takes = inner.takes;
+        Box::pin(async move {
+            tokio::time::sleep(takes).await;
+            answer
+        })
     }
 }
 
@@ -84,7 +100,12 @@ impl ForeignHost for Host {
         _: RegistrationId,
         _: OwnerId,
     ) -> BoxFuture<'_, Result<Option<Registration>, HostError>> {
-        self.answer(|inner| (!inner.revoked).then(registration))
+        let access = self.0.lock().unwrap().access;
+        if matches!(access, Access::Unknown) {
+            let reason = "the directory is away".into();
+            return Box::pin(std::future::ready(Err(HostError { reason })));
+        }
+        self.answer(move |_| matches!(access, Access::Everybody).then(registration))
     }
 }
 
@@ -144,6 +165,69 @@ async fn a_crash_around_the_delivery_repeats_nothing_that_the_host_has() {
         assert_eq!(finished, Some(ActionState::Completed), "{step}");
         assert_eq!(world.row("a").await.phase, Phase::Completed, "{step}");
     }
+}
+
+/// A world in which the outcome of an action is known, and its host was not told.
+async fn accepted(host: &Host) -> World {
+    let world = World::new(script).await;
+    let crash = Arc::new(CrashAt::new(DurableStep::OutcomeCommitted));
+    let first = world.process_with(options(host).checkpoint(crash.clone()));
+    first.submit(submission("a")).await.unwrap();
+    crash.wait().await;
+    drop(first);
+    assert_eq!(world.row("a").await.phase, Phase::Accepted);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_outcome_is_delivered_also_where_nobody_can_say_who_may_use_the_server() {
+    let host = Host::default();
+    let world = accepted(&host).await;
+    host.0.lock().unwrap().access = Access::Unknown;
+
+    let second = world.process_with(options(&host));
+    tokio::time::timeout(Duration::from_secs(60), second.idle())
+        .await
+        .unwrap()
+        .unwrap();
+
+    assert_eq!(host.told("a"), (1, Some(ActionState::Completed)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_slower_than_the_lease_is_waited_for_under_it() {
+    let world = World::new(script).await;
+    let host = Host::default();
+    host.0.lock().unwrap().takes = Duration::from_secs(2);
+    let lease = Duration::from_secs(1);
+    let first = world.process_with(options(&host).lease(lease));
+    let _second = world.process_with(options(&host).lease(lease));
+    first.submit(submission("a")).await.unwrap();
+
+    tokio::time::timeout(Duration::from_secs(300), first.idle())
+        .await
+        .unwrap()
+        .unwrap();
+
+    assert_eq!(host.told("a"), (1, Some(ActionState::Completed)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_may_still_be_suppressed_is_told_to_nobody() {
+    let host = Host::default();
+    let world = accepted(&host).await;
+    host.0.lock().unwrap().away = true;
+    let second = world.process_with(options(&host));
+    let action = id("a");
+    let waiting = tokio::time::timeout(Duration::from_secs(60), second.outcome(&action));
+    waiting.await.expect_err("it is not final");
+
+    host.0.lock().unwrap().cancelled = true;
+    host.0.lock().unwrap().away = false;
+
+    let outcome = second.outcome(&action).await.unwrap();
+    assert_eq!(outcome.phase, Phase::Cancelled);
+    assert_eq!(second.outcome(&action).await, Ok(outcome), "nor changes it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +332,7 @@ async fn an_owner_who_lost_the_registration_gets_a_failure_and_nothing_is_sent()
     pass(1).await;
     let polls = world.peer.count("tasks/get");
 
-    host.0.lock().unwrap().revoked = true;
+    host.0.lock().unwrap().access = Access::Nobody;
     process.idle().await.unwrap();
 
     assert_eq!(world.peer.count("tasks/get"), polls);

@@ -12,7 +12,6 @@ use tokio_rustls::{TlsAcceptor, rustls};
 
 use crate::http_peer::{Http, HttpPeer};
 use crate::live::{PATIENCE, durable_over, in_vain};
-use crate::rotating::Rotating;
 use crate::world::{code, id, submission};
 
 async fn durable(url: &str) -> Durable {
@@ -62,6 +61,10 @@ fn state(status: &str, with: &Value) -> Value {
     state
 }
 
+fn acknowledged() -> Http {
+    Http::Json(json!({"resultType": "complete"}))
+}
+
 fn done(text: &str) -> Value {
     let result = json!({"content": [{"type": "text", "text": text}]});
     state("completed", &json!({"result": result}))
@@ -104,6 +107,64 @@ async fn a_redirect_after_the_server_executed_starts_nothing_twice() {
         assert_eq!(peer.count("tools/call"), 1, "{status}");
     }
     assert_eq!(elsewhere.count("tools/call"), 0, "no redirect is followed");
+}
+
+#[tokio::test]
+async fn a_redirected_poll_is_not_followed_and_is_asked_again_where_it_belongs() {
+    let elsewhere = HttpPeer::new(|_, _, _| Http::Json(done("foreign"))).await;
+    for status in ["307 Temporary Redirect", "302 Found"] {
+        let to = elsewhere.url.clone();
+        let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+            ("tools/call", _) => handle(),
+            (_, 1) => Http::Status(status, vec![("location", to.clone())]),
+            _ => Http::Json(done("there")),
+        })
+        .await;
+
+        let outcome = run(&peer.url, StartPolicy::AtMostOnce).await;
+
+        assert_eq!(outcome.result.unwrap().text, "there", "{status}");
+        assert_eq!(peer.count("tasks/get"), 2, "{status}");
+    }
+    assert_eq!(elsewhere.count("tasks/get"), 0, "no redirect is followed");
+}
+
+#[tokio::test]
+async fn a_redirected_cancel_is_not_followed_and_is_no_acknowledgement() {
+    let elsewhere = HttpPeer::new(|_, _, _| acknowledged()).await;
+    for status in ["308 Permanent Redirect", "303 See Other"] {
+        let to = elsewhere.url.clone();
+        let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+            ("tools/call", _) => handle(),
+            ("tasks/cancel", 1) => Http::Status(status, vec![("location", to.clone())]),
+            ("tasks/cancel", _) => acknowledged(),
+            _ => Http::Json(state("working", &json!({}))),
+        })
+        .await;
+        let durable = durable(&peer.url).await;
+        durable.submit(submission("a")).await.unwrap();
+        while peer.count("tasks/get") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        durable.cancel_action(&id("a")).await.unwrap();
+
+        let acknowledged = async {
+            loop {
+                let row = durable.action(&id("a")).await.unwrap().unwrap();
+                if row.clean_up.acknowledged_at.is_some() {
+                    return row.clean_up.asked;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let asked = tokio::time::timeout(PATIENCE, acknowledged).await.unwrap();
+
+        assert_eq!((asked, peer.count("tasks/cancel")), (2, 2), "{status}");
+        durable.close().await;
+    }
+    for method in ["tasks/cancel", "other"] {
+        assert_eq!(elsewhere.count(method), 0, "no redirect is followed");
+    }
 }
 
 #[tokio::test]
@@ -156,44 +217,6 @@ async fn a_denial_without_a_challenge_is_a_denial_and_no_lost_answer() {
         assert_eq!((outcome.phase, code(&outcome)), (Phase::Failed, expected));
         assert_eq!(peer.count("tools/call"), 1);
     }
-}
-
-#[tokio::test]
-async fn a_token_that_expired_on_a_kept_connection_is_replaced_and_the_start_is_sent_again() {
-    for headers in [vec![], vec![("www-authenticate", "Bearer".to_owned())]] {
-        let peer = HttpPeer::new(move |_, _, nth| match nth {
-            2 => Http::Status("401 Unauthorized", headers.clone()),
-            _ => Http::Json(json!({"content": []})),
-        })
-        .await;
-        let tokens = Rotating::default();
-        let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
-        let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-        tokens.keep_up(&durable).await;
-        assert_eq!(peer.count("tools/call"), 4);
-        durable.close().await;
-    }
-}
-
-#[tokio::test]
-async fn what_a_token_may_not_do_fails_and_the_next_start_comes_with_another_token() {
-    let peer = HttpPeer::new(|_, _, nth| match nth {
-        2 => Http::Status("403 Forbidden", vec![]),
-        _ => Http::Json(json!({"content": []})),
-    })
-    .await;
-    let tokens = Rotating::default();
-    let dialer = HttpDialer::builder().tokens(Arc::new(tokens.clone()));
-    let durable = over_http(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-    for (action, expected, asked) in [("a", "", 1), ("b", "403", 1), ("c", "", 2)] {
-        durable.submit(submission(action)).await.unwrap();
-
-        let outcome = durable.outcome(&id(action)).await.unwrap();
-
-        assert_eq!((code(&outcome), tokens.asked()), (expected, asked));
-    }
-    assert_eq!(peer.count("tools/call"), 3);
-    durable.close().await;
 }
 
 #[test]
@@ -334,6 +357,23 @@ async fn an_endless_stream_ends_at_the_timeout() {
 
     assert_eq!(code(&outcome), "START_OUTCOME_UNKNOWN");
     assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn an_endless_stream_at_a_poll_ends_at_the_request_timeout_and_it_is_asked_again() {
+    let peer = HttpPeer::new(|method, _, nth| match (method, nth) {
+        ("tools/call", _) => handle(),
+        ("tasks/get", 1) => Http::EndlessSse,
+        _ => Http::Json(done("there")),
+    })
+    .await;
+    let begun = Instant::now();
+
+    let outcome = run_with(&peer.url, StartPolicy::AtMostOnce, HURRY).await;
+
+    assert_eq!(outcome.result.unwrap().text, "there");
+    assert_eq!(peer.count("tasks/get"), 2);
+    assert!(begun.elapsed() >= HURRY);
 }
 
 #[tokio::test]

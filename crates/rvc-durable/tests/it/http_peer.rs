@@ -36,9 +36,12 @@ pub(crate) enum Http {
 #[derive(Clone)]
 pub(crate) struct HttpPeer {
     pub(crate) url: String,
-    calls: Arc<Mutex<HashMap<String, usize>>>,
+    calls: Arc<Mutex<Vec<(String, Headers)>>>,
     legacy: bool,
 }
+
+/// Headers by their name in lower case.
+type Headers = HashMap<String, String>;
 
 /// Bytes in both directions, with TLS or without.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -95,19 +98,27 @@ impl HttpPeer {
 
     /// How often a method was posted.
     pub(crate) fn count(&self, method: &str) -> usize {
-        self.calls.lock().unwrap().get(method).copied().unwrap_or(0)
+        let calls = self.calls.lock().unwrap();
+        calls.iter().filter(|(called, _)| called == method).count()
+    }
+
+    /// What each post of a method had in a header; empty where it had none.
+    pub(crate) fn header(&self, method: &str, header: &str) -> Vec<String> {
+        let calls = self.calls.lock().unwrap();
+        let posts = calls.iter().filter(|(called, _)| called == method);
+        let values = posts.map(|(_, headers)| headers.get(header).cloned().unwrap_or_default());
+        values.collect()
     }
 
     async fn serve(self, stream: impl Stream, script: Script) {
         let mut stream = BufReader::new(stream);
-        while let Some(body) = request(&mut stream).await {
-            let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        while let Some(request) = request(&mut stream).await {
+            let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
             let method = message["method"].as_str().unwrap_or("other").to_owned();
             let nth = {
                 let mut calls = self.calls.lock().unwrap();
-                let count = calls.entry(method.clone()).or_default();
-                *count += 1;
-                *count
+                calls.push((method.clone(), request.headers));
+                calls.iter().filter(|(called, _)| *called == method).count()
             };
             let reply = match method.as_str() {
                 // A GET or a DELETE: there is no stream to listen to, and no session to end.
@@ -134,8 +145,8 @@ impl HttpPeer {
 /// Answers one discovery, says that the connection ends, and ends it.
 pub(crate) async fn answer_discovery_and_close(stream: tokio::net::TcpStream) {
     let mut stream = BufReader::new(stream);
-    let body = request(&mut stream).await.unwrap();
-    let message: Value = serde_json::from_slice(&body).unwrap();
+    let request = request(&mut stream).await.unwrap();
+    let message: Value = serde_json::from_slice(&request.body).unwrap();
     let body = json!({"jsonrpc": "2.0", "id": message["id"], "result": discovery()}).to_string();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
     let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -150,16 +161,17 @@ fn discovery() -> Value {
     })
 }
 
-/// Reads one request's body; `None` at the end.
-async fn request(stream: &mut BufReader<impl Stream>) -> Option<Vec<u8>> {
-    head(stream).await.map(|(_, body)| body)
+/// One request of HTTP.
+pub(crate) struct Request {
+    /// Its first line.
+    pub(crate) line: String,
+    headers: Headers,
+    pub(crate) body: Vec<u8>,
 }
 
-/// Reads one request: its first line, and its body.
-pub(crate) async fn head(
-    stream: &mut BufReader<impl AsyncRead + Unpin>,
-) -> Option<(String, Vec<u8>)> {
-    let mut length = 0;
+/// Reads one request; `None` at the end.
+pub(crate) async fn request(stream: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Request> {
+    let mut headers = Headers::new();
     let mut first: Option<String> = None;
     loop {
         let mut line = String::new();
@@ -170,16 +182,20 @@ pub(crate) async fn head(
         if line.is_empty() && first.is_some() {
             break;
         }
-        first.get_or_insert_with(|| line.to_owned());
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
+        if first.is_none() {
+            first = Some(line.to_owned());
+        } else if let Some((name, value)) = line.split_once(':') {
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
     }
-    let mut body = vec![0; length];
+    let length = headers.get("content-length");
+    let mut body = vec![0; length.map_or(Ok(0), |length| length.parse()).ok()?];
     stream.read_exact(&mut body).await.ok()?;
-    Some((first?, body))
+    Some(Request {
+        line: first?,
+        headers,
+        body,
+    })
 }
 
 /// Writes a head and then so many bytes, if anybody reads them.

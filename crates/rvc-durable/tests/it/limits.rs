@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rvc_durable::plan::Settings;
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use rvc_durable::store::{Store, StoreError};
-use rvc_durable::{Durable, Phase, StartPolicy, SubmitError, SupervisorOptions};
+use rvc_durable::{Durable, Phase, Registration, StartPolicy, SubmitError, SupervisorOptions};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -55,6 +57,84 @@ async fn the_execution_deadline_also_ends_a_start_that_blocks() {
 
     assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
     assert_eq!(world.peer.count("notifications/cancelled"), 1);
+}
+
+/// The way to a server takes this long.
+struct Far(crate::peer::Peer, Duration);
+
+impl Dialer for Far {
+    fn dial<'a>(
+        &'a self,
+        registration: &'a Registration,
+        token: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+        Box::pin(async {
+            tokio::time::sleep(self.1).await;
+            self.0.dial(registration, token).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_while_connecting_ends_the_action_and_nothing_is_sent() {
+    let world = World::new(|_| Reply::text("late")).await;
+    let way = Far(world.peer.clone(), Duration::from_secs(12));
+    let process = Durable::new(world.store.clone(), way, SupervisorOptions::new());
+    process.supervise();
+    let submission = submission("a").execution_deadline(Duration::from_secs(5));
+    process.submit(submission).await.unwrap();
+
+    let outcome = process.outcome(&id("a")).await.unwrap();
+
+    assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
+    assert_eq!(world.peer.count("tools/call"), 0);
+    assert_eq!(world.row("a").await.starts, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_while_the_start_is_recorded_ends_the_action_and_nothing_is_sent() {
+    let world = World::new(|_| Reply::text("late")).await;
+    let begun = Instant::now();
+    let store = FaultyStore::new(world.store.clone(), move |write| {
+        let is_early = begun.elapsed() < Duration::from_secs(12);
+        (is_early && write.row.phase == Phase::Sending).then(|| StoreError::Locked {
+            detail: "by a test".into(),
+        })
+    });
+    let process = Durable::new(store, world.peer.clone(), SupervisorOptions::new());
+    process.supervise();
+    let submission = submission("a").execution_deadline(Duration::from_secs(5));
+    process.submit(submission).await.unwrap();
+
+    let outcome = process.outcome(&id("a")).await.unwrap();
+
+    assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
+    assert_eq!(world.peer.count("tools/call"), 0);
+    assert_eq!(world.row("a").await.starts, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_steps_of_one_registration_is_a_limit_also_while_its_server_ails() {
+    // The first of three gets no answer while the others go on.
+    let world = World::new(|call| match call.nth {
+        1 => Reply::Silence,
+        _ => Reply::After(200, Box::new(Reply::text("there"))),
+    })
+    .await;
+    let process = world.process_with(SupervisorOptions::new().concurrency(8, usize::MAX));
+    for action in ["a", "b", "c"] {
+        process.submit(submission(action)).await.unwrap();
+    }
+
+    let mut phases = Vec::new();
+    for action in ["a", "b", "c"] {
+        let action = id(action);
+        let outcome = tokio::time::timeout(Duration::from_secs(1000), process.outcome(&action));
+        phases.push(outcome.await.unwrap().unwrap().phase);
+    }
+
+    phases.sort_by_key(|phase| phase.as_str());
+    assert_eq!(phases, [Phase::Completed, Phase::Completed, Phase::Unknown]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,4 +28,5 @@ mod section_26;
 mod simulation;
 mod sse;
 mod sse_peer;
+mod tokens;
 mod world;

@@ -224,6 +224,22 @@ async fn a_deadline_that_leaves_a_start_unanswered_is_an_error_and_an_unknown_st
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_step_is_in_hand_after_close() {
+    let seen = Metrics::default();
+    let _guard = metrics::set_default_local_recorder(&seen);
+    let world = World::new(|_| Reply::After(5, Box::new(Reply::text("there")))).await;
+    let process = world.process();
+    process.submit(submission("a")).await.unwrap();
+    pass(1).await;
+    let in_hand = || seen.gauge("rvc_durable_steps_in_hand");
+    assert!((in_hand() - 1.0).abs() < f64::EPSILON);
+
+    process.close().await;
+
+    assert!(in_hand().abs() < f64::EPSILON, "{}", in_hand());
+}
+
 const ID: &str = "a-secret-task-id";
 
 #[tokio::test(start_paused = true)]

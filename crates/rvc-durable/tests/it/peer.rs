@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use rvc_durable::Registration;
-use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 
@@ -219,7 +219,11 @@ impl Peer {
 }
 
 impl Dialer for Peer {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         let down = {
             let mut shared = self.0.lock().unwrap();
             shared.dials += 1;

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 use rmcp::ServiceExt;
-use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use rvc_durable::store::Store;
 use rvc_durable::{Durable, Phase, Registration, SupervisorOptions};
 
@@ -13,7 +13,11 @@ use crate::world::{id, memory, registration, submission};
 struct ToRmcp(Server);
 
 impl Dialer for ToRmcp {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let server = self.0.clone();
         tokio::spawn(async move {

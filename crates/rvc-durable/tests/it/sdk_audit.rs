@@ -1,6 +1,8 @@
 //! The six flags of the plan's migration gate, each pinned against rmcp. `SDK-AUDIT.md` is the
 //! page; a test that fails here after an upgrade of rmcp says which line of it is no longer true.
 
+use std::time::Duration;
+
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
     ClientCapabilities, ClientConfig, ClientRequest, ContentBlock, CreateTaskResult, CustomResult,
@@ -14,7 +16,14 @@ use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient, RoleServer,
     ServerHandler, ServiceExt,
 };
-use serde_json::json;
+use rvc_durable::remote::HttpDialer;
+use rvc_durable::store::AnswerOutcome;
+use rvc_durable::{InputHandling, TransportKind};
+use serde_json::{Value, json};
+
+use crate::http_peer::{Http, HttpPeer};
+use crate::live::{PATIENCE, durable_over};
+use crate::world::{id, submission};
 
 /// A server on rmcp's own task manager; the tool's name is the end its task comes to.
 #[derive(Clone, Default)]
@@ -304,6 +313,66 @@ async fn ttl_contract_known_a_handle_that_does_not_parse_still_shows_its_id() {
         panic!("rmcp typed it: {answer:?}");
     };
     assert_eq!(raw["taskId"], "t-1");
+}
+
+#[tokio::test]
+async fn request_headers_known_each_call_names_its_method_and_its_tool_or_task() {
+    let state = |status: &str, with: Value| {
+        let mut state = json!({"resultType": "complete", "taskId": "t-1", "status": status,
+            "createdAt": "t0", "lastUpdatedAt": "t0", "ttlMs": null});
+        state
+            .as_object_mut()
+            .unwrap()
+            .extend(with.as_object().cloned().unwrap());
+        Http::Json(state)
+    };
+    let ask = json!({"inputRequests": {"k": {"method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}});
+    let peer = HttpPeer::new(move |method, _, nth| match (method, nth) {
+        ("tools/call", _) => state("working", json!({"resultType": "task"})),
+        ("tasks/get", 1) => state("input_required", ask.clone()),
+        ("tasks/get", _) => state("working", json!({})),
+        _ => Http::Json(json!({"resultType": "complete"})),
+    })
+    .await;
+    let dialer = HttpDialer::new().unwrap();
+    let durable = durable_over(TransportKind::StreamableHttp, &peer.url, dialer, PATIENCE).await;
+    let submission = submission("a").input(InputHandling::Surface);
+    durable.submit(submission).await.unwrap();
+    let answers = json!({"k": {"action": "accept", "content": {}}});
+    let answers = answers.as_object().cloned().unwrap();
+    while durable
+        .answer_input(&id("a"), answers.clone())
+        .await
+        .unwrap()
+        != AnswerOutcome::Stored
+    {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let posted = async |method: &str| {
+        while peer.count(method) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    posted("tasks/update").await;
+    durable.cancel_action(&id("a")).await.unwrap();
+    posted("tasks/cancel").await;
+    durable.close().await;
+
+    for (method, name) in [
+        ("tools/call", "navigate_to"),
+        ("tasks/get", "t-1"),
+        ("tasks/update", "t-1"),
+        ("tasks/cancel", "t-1"),
+    ] {
+        let (methods, names) = (
+            peer.header(method, "mcp-method"),
+            peer.header(method, "mcp-name"),
+        );
+        assert!(methods.iter().all(|it| it == method), "{methods:?}");
+        assert!(names.iter().all(|it| it == name), "{method}: {names:?}");
+        assert!(!names.is_empty(), "{method}");
+    }
 }
 
 /// A legacy server that knows the handshake and one answer.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rvc_durable::plan::{Jitter, Settings};
-use rvc_durable::remote::{BoxTransport, DialError, Dialer};
+use rvc_durable::remote::{BoxTransport, DialError, Dialer, Token};
 use rvc_durable::store::{CancelOutcome, Filter, Store};
 use rvc_durable::{Durable, HostKind, Moment, Phase, Registration, StartPolicy, SupervisorOptions};
 use serde_json::{Value, json};
@@ -243,7 +243,11 @@ async fn serve(dice: Dice, witness: Arc<Mutex<Witness>>) -> turmoil::Result {
 struct Turmoil;
 
 impl Dialer for Turmoil {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         Box::pin(async {
             let connected = turmoil::net::TcpStream::connect(("server", 9100)).await;
             let stream = connected.map_err(|error| DialError::new(error.to_string()))?;

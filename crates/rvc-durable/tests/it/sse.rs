@@ -156,18 +156,22 @@ async fn credentials_that_are_refused_fail_the_start_and_delay_a_poll() {
 }
 
 #[tokio::test]
-async fn a_token_that_expired_in_a_kept_session_is_replaced_and_the_start_is_sent_again() {
+async fn under_at_most_once_a_401_in_a_kept_session_ends_the_action_and_is_its_only_start() {
     let peer = SsePeer::new(|_, _, nth| match nth {
         2 => Sse::Status("401 Unauthorized", vec![]),
         _ => Sse::Result(json!({"content": []})),
     })
     .await;
-    let tokens = Rotating::default();
-    let dialer = HttpDialer::builder().tokens(std::sync::Arc::new(tokens.clone()));
+    let dialer = HttpDialer::builder().tokens(std::sync::Arc::new(Rotating::default()));
     let durable = durable_with(&peer.url, dialer.build().unwrap(), PATIENCE).await;
-    tokens.keep_up(&durable).await;
-    assert_eq!(peer.count("navigate_to"), 4);
-    assert_eq!(peer.count("GET"), 2);
+    for (action, expected, sessions) in [("a", "", 1), ("b", "401", 1), ("c", "", 2)] {
+        durable.submit(submission(action)).await.unwrap();
+
+        let outcome = durable.outcome(&id(action)).await.unwrap();
+
+        assert_eq!((code(&outcome), peer.count("GET")), (expected, sessions));
+    }
+    assert_eq!(peer.count("navigate_to"), 3);
     durable.close().await;
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
-use crate::http_peer::{head, pour};
+use crate::http_peer::{Request, pour, request};
 
 /// What a POST of a request gets, and what comes on the stream.
 #[derive(Clone)]
@@ -116,8 +116,8 @@ impl SsePeer {
 
     async fn serve(self, stream: TcpStream, opening: Opening) {
         let mut stream = BufReader::new(stream);
-        while let Some((first, body)) = head(&mut stream).await {
-            if first.starts_with("GET /sse ") {
+        while let Some(Request { line, body, .. }) = request(&mut stream).await {
+            if line.starts_with("GET /sse ") {
                 *self
                     .state
                     .lock()
@@ -128,7 +128,7 @@ impl SsePeer {
                 let _ = self.stream(stream.get_mut(), opening).await;
                 return;
             }
-            assert_eq!(first, format!("POST {ENDPOINT} HTTP/1.1"));
+            assert_eq!(line, format!("POST {ENDPOINT} HTTP/1.1"));
             let message: Value = serde_json::from_slice(&body).unwrap();
             if matches!(opening, Opening::Vanishing)
                 && message["method"] == "notifications/initialized"

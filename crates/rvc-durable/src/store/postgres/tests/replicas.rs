@@ -2,7 +2,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::*;
-use crate::remote::{BoxTransport, DialError, Dialer};
+use crate::remote::{BoxTransport, DialError, Dialer, Token};
 use crate::{Durable, SupervisorOptions, TransportKind};
 
 /// Long enough for any machine; nothing here waits for it.
@@ -12,7 +12,11 @@ const LONG: Duration = Duration::from_secs(60);
 struct Nowhere;
 
 impl Dialer for Nowhere {
-    fn dial<'a>(&'a self, _: &'a Registration) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
+    fn dial<'a>(
+        &'a self,
+        _: &'a Registration,
+        _: Option<Token>,
+    ) -> BoxFuture<'a, Result<BoxTransport, DialError>> {
         let reason = "nobody is there".to_owned();
         Box::pin(async move {
             Err(DialError {
