@@ -1,3 +1,4 @@
+mod record;
 mod report;
 mod scribe;
 mod servers;
@@ -56,6 +57,9 @@ pub(crate) struct Listen {
     json: bool,
 
     /// Append the JSON lines to a file as well, each before its event is acknowledged
+    ///
+    /// What a process that was killed left of a line is a line of its own. It was never
+    /// acknowledged.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }

@@ -301,6 +301,27 @@ fn nobody_reading_the_output_ends_it_quietly() {
 }
 
 #[test]
+fn a_record_that_ends_amid_a_line_goes_on_with_a_whole_one() {
+    let record = temporary("half");
+    std::fs::write(&record, "{\"received_at\": \"2026-06").unwrap();
+    let listening = Listening::start(&[
+        "--secret",
+        "navigation=s3cret",
+        "--record",
+        record.to_str().unwrap(),
+    ]);
+    let answer = listening.post("navigation", "s3cret", &event("a", 1));
+    let recorded = std::fs::read_to_string(&record).unwrap();
+    std::fs::remove_file(&record).unwrap();
+
+    assert_eq!(answer, "200 OK");
+    let (half, whole) = recorded.split_once('\n').unwrap();
+    assert_eq!(half, "{\"received_at\": \"2026-06");
+    let whole: Value = serde_json::from_str(whole).unwrap();
+    assert_eq!(whole["event"]["event_id"], "a");
+}
+
+#[test]
 fn what_it_cannot_start_with_is_an_error_that_shows_no_secret() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken

@@ -1,10 +1,11 @@
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 
+use crate::command::listen::record::Record;
 use crate::command::listen::report::Report;
 use crate::output::Sheet;
 use crate::style::Style;
@@ -19,18 +20,14 @@ pub(crate) enum Form {
 /// Writes reports to the record and to standard output, one after the other.
 pub(crate) struct Scribe {
     form: Form,
-    record: Mutex<Option<File>>,
+    record: Mutex<Option<Record<File>>>,
     sheet: Sheet,
 }
 
 impl Scribe {
     pub(crate) fn open(form: Form, record: Option<&Path>) -> anyhow::Result<Self> {
         let open = |path: &Path| {
-            OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .with_context(|| format!("cannot open {}", path.display()))
+            Record::open(path).with_context(|| format!("cannot open {}", path.display()))
         };
         Ok(Self {
             form,
@@ -47,10 +44,9 @@ impl Scribe {
     pub(crate) fn write(&self, report: &Report<'_>) -> io::Result<()> {
         // One lock over both, so that both have the same order.
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = record.as_mut() {
-            // One write, so that a reader never sees half a line while the disk has room.
-            let line = format!("{}\n", report.to_json());
-            file.write_all(line.as_bytes()).inspect_err(|error| {
+        if let Some(record) = record.as_mut() {
+            let line = report.to_json().to_string();
+            record.append(&line).inspect_err(|error| {
                 tracing::error!(%error, "cannot write the record");
             })?;
         }
