@@ -16,6 +16,7 @@ mod input;
 mod output;
 mod progress;
 mod secret_source;
+mod sheet;
 mod stop;
 mod style;
 mod supervision;
