@@ -4,12 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::robot::Robot;
-use crate::rvc::{Answer, command, run};
+use crate::rvc::{Answer, FullPipe, command, run};
 
 /// A server, and a database.
 pub(crate) struct World {
@@ -324,6 +325,34 @@ fn a_cancel_is_final_and_reaches_the_server() {
     assert_eq!(late.code, 1);
     assert!(late.stderr.contains("had ended before"), "{}", late.stderr);
     assert_eq!(world.show("b")["phase"], "completed");
+}
+
+#[test]
+fn a_supervisor_that_nobody_reads_goes_on_and_ends_when_it_is_told_to() {
+    let world = World::new();
+    world.start("a", "roam");
+    let pipe = FullPipe::new();
+    let mut command = world.supervisor(&[]);
+    let mut child = command
+        .stdout(pipe.writer())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| world.show("a")["phase"] == "working");
+
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(sent.success());
+    until(|| child.try_wait().unwrap().is_some());
+
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(world.show("a")["phase"], "working");
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
