@@ -26,7 +26,7 @@ pub(crate) struct Database {
         value_name = "FILE|URL",
         env = "RVC_DATABASE_URL",
         hide_env_values = true,
-        value_parser = OsStringValueParser::new().map(place),
+        value_parser = OsStringValueParser::new().try_map(place),
     )]
     place: Place,
 
@@ -34,8 +34,10 @@ pub(crate) struct Database {
     #[arg(
         long = "db-root-certificates",
         value_name = "FILE",
-        env = "RVC_DATABASE_ROOT_CERTIFICATES"
+        env = "RVC_DATABASE_ROOT_CERTIFICATES",
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
     )]
+    // Empty when the variable is.
     root_certificates: Option<PathBuf>,
 }
 
@@ -107,10 +109,12 @@ impl Database {
     }
 
     async fn connect(&self, mut options: PostgresOptions) -> anyhow::Result<PostgresStore> {
-        if let Some(password) = std::env::var_os("PGPASSWORD") {
+        let password = std::env::var_os("PGPASSWORD").unwrap_or_default();
+        if !password.is_empty() {
             options = options.password(password.as_encoded_bytes());
         }
-        if let Some(file) = &self.root_certificates {
+        let file = self.root_certificates.as_ref();
+        if let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) {
             let read = || format!("cannot use {}", file.display());
             let pem = std::fs::read(file).with_context(read)?;
             options = options.root_certificates(&pem).with_context(read)?;
@@ -123,13 +127,16 @@ const SHORTEST_PATIENCE: Duration = Duration::from_secs(1);
 
 const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
 
-fn place(text: OsString) -> Place {
+fn place(text: OsString) -> Result<Place, &'static str> {
+    if text.is_empty() {
+        return Err("no database is named");
+    }
     let url = text.to_str().map(str::trim);
-    match url.and_then(|url| url.split_once("://")) {
+    Ok(match url.and_then(|url| url.split_once("://")) {
         None => Place::File(text.into()),
         Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
             "postgres" | "postgresql" => Place::Server(format!("postgres://{rest}")),
             _ => Place::Elsewhere,
         },
-    }
+    })
 }

@@ -10,7 +10,7 @@ use rvc_durable::{ActionId, StartPolicy};
 use serde_json::{Value, json};
 
 use crate::durable::{QUICK, Supervisor, World, lines};
-use crate::rvc::run;
+use crate::rvc::{answer, command, run};
 
 /// A server that refuses everybody, and tells what it was shown for it.
 struct Doorman(TcpListener);
@@ -78,6 +78,38 @@ fn a_url_of_another_scheme_is_no_file_and_is_not_shown() {
         assert!(answer.stderr.contains("postgres://"), "{}", answer.stderr);
         assert!(!answer.stderr.contains("secret"), "{}", answer.stderr);
     }
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let world = World::new();
+    let url = world.robot.url.clone();
+    let token = url.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    let token = format!("RVC_TOKEN_{}", token.to_ascii_uppercase());
+    let start = ["action", "start", "--wait", "--tool", "beep", "--url", &url];
+    for (rust_log, logs) in [("", false), ("info", true)] {
+        let mut command = world.command(&[&start[..], &QUICK].concat());
+        for name in [
+            "PGPASSWORD",
+            "RVC_DATABASE_ROOT_CERTIFICATES",
+            "CREDENTIALS_DIRECTORY",
+            &token,
+        ] {
+            command.env(name, "");
+        }
+        let answer = answer(command.env("RUST_LOG", rust_log), "");
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        assert_eq!(!answer.stderr.is_empty(), logs, "{}", answer.stderr);
+    }
+
+    let mut command = command(["action", "list"]);
+    let answer = answer(command.env("RVC_DATABASE_URL", ""), "");
+    assert_eq!(answer.code, 2, "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("no database is named"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]
