@@ -14,7 +14,6 @@
 //! is the whole of what the test does; how processes interleave under it is the machine's.
 
 mod checker;
-mod dice;
 mod faults;
 mod fleet;
 mod history;
