@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) struct Database {
         env = "RVC_DATABASE_ROOT_CERTIFICATES",
         value_parser = OsStringValueParser::new().map(PathBuf::from),
     )]
-    // Empty when the variable is.
+    // Empty when the variable is, which counts as unset.
     root_certificates: Option<PathBuf>,
 }
 
@@ -113,13 +113,17 @@ impl Database {
         if !password.is_empty() {
             options = options.password(password.as_encoded_bytes());
         }
-        let file = self.root_certificates.as_ref();
-        if let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) {
+        if let Some(file) = self.root_certificates() {
             let read = || format!("cannot use {}", file.display());
             let pem = std::fs::read(file).with_context(read)?;
             options = options.root_certificates(&pem).with_context(read)?;
         }
         options.open().await.context("cannot use the database")
+    }
+
+    fn root_certificates(&self) -> Option<&Path> {
+        let file = self.root_certificates.as_deref();
+        file.filter(|file| !file.as_os_str().is_empty())
     }
 }
 
