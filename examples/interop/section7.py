@@ -1,8 +1,9 @@
-"""The contract's section 7, word for word. `python section7.py 9100 target/release/examples/sleeper` runs
+"""The contract's section 7, word for word. `python section7.py target/release/examples/sleeper` runs
 
     MCP_TRANSPORT=sse MCP_PORT=9100 target/release/examples/sleeper
 
-with RVC_CALLBACK_URL pointed first at what `nc -l` is (it reads, answers nothing and closes), then at an echo server.
+or the same with the next port that is free, where another program has 9100: the server says that it cannot listen. It is
+run with RVC_CALLBACK_URL pointed first at what `nc -l` is (it reads, answers nothing and closes), then at an echo server.
 The event that `nc` swallowed must come again, and all of them signed and in order.
 """
 
@@ -15,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from time import time
 
-from check import holds, same
+from check import same
 from client import call_json, connect
 from receiver import signature_fault
 from server_process import ServerProcess
@@ -33,8 +34,8 @@ def nc(listener):
         return request_line, headers, stream.read(int(headers["Content-Length"]))
 
 
-def echo_server(port, received):
-    """Answers each POST with its own body."""
+def echo_server(listener, received):
+    """Answers each POST to the listener with its own body."""
 
     class Echo(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -50,19 +51,21 @@ def echo_server(port, received):
         def log_message(self, *_):
             pass
 
-    server = HTTPServer(("127.0.0.1", port), Echo)
+    server = HTTPServer(listener.getsockname(), Echo, bind_and_activate=False)
+    server.socket.close()
+    # The one that `nc` had, so that no other program can get its port in between.
+    server.socket = listener
+    listener.settimeout(None)
     Thread(target=server.serve_forever, daemon=True).start()
 
 
 async def run(server, listener, received):
-    port = listener.getsockname()[1]
     async with connect(server.port, "sse") as session:
         task = (await call_json(session, "sleep_task", duration_s=3, triggers=[{"type": "eta_below", "seconds": 2}]))["task_id"]
         request_line, headers, swallowed = await asyncio.to_thread(nc, listener)
-        listener.close()
         same("the request line", request_line, b"POST /events HTTP/1.1\r\n")
         same("the first event's signature fault", signature_fault(SECRET.encode(), headers, swallowed, time()), None)
-        echo_server(port, received)
+        echo_server(listener, received)
         while (await call_json(session, "get_task", task_id=task))["state"] == "running":
             await asyncio.sleep(0.1)
         while not received or json.loads(received[-1][1])["type"] != "task_done":
@@ -75,16 +78,29 @@ async def run(server, listener, received):
          list(enumerate(["progress", "progress", "trigger_fired", "progress", "task_done"], start=1)))
 
 
+def serve(command, variables):
+    """Starts the server on the contract's port, or the next one that it can have."""
+    for port in range(9100, 9200):
+        try:
+            server = ServerProcess(command, variables | {"MCP_TRANSPORT": "sse", "MCP_PORT": str(port)})
+        except RuntimeError as failure:
+            if "Address already in use" not in str(failure):
+                raise
+            print("another program has port", port)
+        else:
+            print("MCP_TRANSPORT=sse", f"MCP_PORT={port}")
+            return server, port
+    raise RuntimeError("no port from 9100 to 9199 is free")
+
+
 def main():
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(20)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}/events"
-    server = ServerProcess(sys.argv[2:], {
-        "MCP_TRANSPORT": "sse", "MCP_PORT": sys.argv[1], "RVC_CALLBACK_URL": url, "RVC_EVENT_SECRET": SECRET,
-    })
+    server, port = serve(sys.argv[1:], {"RVC_CALLBACK_URL": url, "RVC_EVENT_SECRET": SECRET})
     received = []
     try:
-        holds(f"it serves on port {server.port}", sys.argv[1] in ("0", str(server.port)))
+        same("the port that it serves on", server.port, port)
         asyncio.run(asyncio.wait_for(run(server, listener, received), 25))
         same("the exit code after SIGTERM", server.stop()[0], 0)
         print("ok:", len(received), "events verified, in order")

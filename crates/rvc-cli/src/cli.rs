@@ -41,7 +41,8 @@ impl Cli {
             self.command,
             Command::Demo(_) | Command::Registration(_) | Command::Action(_)
         );
-        let is_asked = self.log.is_some() || std::env::var_os("RUST_LOG").is_some();
+        let directives = std::env::var_os("RUST_LOG").unwrap_or_default();
+        let is_asked = self.log.is_some() || !directives.is_empty();
         if is_asked || !is_quiet {
             logging::init(self.log.unwrap_or_default())?;
         }

@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
@@ -25,7 +25,7 @@ pub(crate) struct Database {
         value_name = "FILE|URL",
         env = "RVC_DATABASE_URL",
         hide_env_values = true,
-        value_parser = OsStringValueParser::new().map(place),
+        value_parser = OsStringValueParser::new().try_map(place),
     )]
     place: Place,
 
@@ -33,8 +33,10 @@ pub(crate) struct Database {
     #[arg(
         long = "db-root-certificates",
         value_name = "FILE",
-        env = "RVC_DATABASE_ROOT_CERTIFICATES"
+        env = "RVC_DATABASE_ROOT_CERTIFICATES",
+        value_parser = OsStringValueParser::new().map(PathBuf::from),
     )]
+    // Empty when the variable is, which counts as unset.
     root_certificates: Option<PathBuf>,
 }
 
@@ -85,7 +87,7 @@ impl Database {
             Place::File(file) => {
                 // Whoever gives them expects a server, and TLS.
                 ensure!(
-                    self.root_certificates.is_none(),
+                    self.root_certificates().is_none(),
                     "--db-root-certificates (RVC_DATABASE_ROOT_CERTIFICATES) is for a postgres:// \
                      database, not for the file {}",
                     file.display()
@@ -110,15 +112,21 @@ impl Database {
     }
 
     async fn connect(&self, mut options: PostgresOptions) -> anyhow::Result<PostgresStore> {
-        if let Some(password) = std::env::var_os("PGPASSWORD") {
+        let password = std::env::var_os("PGPASSWORD").unwrap_or_default();
+        if !password.is_empty() {
             options = options.password(password.as_encoded_bytes());
         }
-        if let Some(file) = &self.root_certificates {
+        if let Some(file) = self.root_certificates() {
             let read = || format!("cannot use {}", file.display());
             let pem = std::fs::read(file).with_context(read)?;
             options = options.root_certificates(&pem).with_context(read)?;
         }
         options.open().await.context("cannot use the database")
+    }
+
+    fn root_certificates(&self) -> Option<&Path> {
+        let file = self.root_certificates.as_deref();
+        file.filter(|file| !file.as_os_str().is_empty())
     }
 }
 
@@ -136,14 +144,17 @@ fn is_meant_as_a_url(text: &str) -> bool {
         || user.is_some_and(|user| user.contains(':'))
 }
 
-fn place(text: OsString) -> Place {
+fn place(text: OsString) -> Result<Place, &'static str> {
+    if text.is_empty() {
+        return Err("no database is named");
+    }
     let url = text.to_str().map(str::trim);
-    match url.and_then(|url| url.split_once("://")) {
+    Ok(match url.and_then(|url| url.split_once("://")) {
         None if url.is_some_and(is_meant_as_a_url) => Place::Elsewhere,
         None => Place::File(text.into()),
         Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
             "postgres" | "postgresql" => Place::Server(format!("postgres://{rest}")),
             _ => Place::Elsewhere,
         },
-    }
+    })
 }

@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod redaction;
 mod secret_source;
+mod sheet;
 mod stop;
 mod style;
 mod supervision;

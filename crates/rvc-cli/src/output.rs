@@ -1,8 +1,4 @@
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
-
-use anyhow::Context;
-use tokio::sync::Notify;
 
 /// Writes one line to standard output, at once.
 ///
@@ -12,38 +8,6 @@ pub(crate) fn line(text: impl AsRef<[u8]>) -> io::Result<()> {
     stdout.write_all(text.as_ref())?;
     stdout.write_all(b"\n")?;
     stdout.flush()
-}
-
-/// Standard output, shared by whoever has a line to print. The first failure is kept.
-#[derive(Debug, Default)]
-pub(crate) struct Sheet {
-    failure: Mutex<Option<io::Error>>,
-    failed: Notify,
-}
-
-impl Sheet {
-    /// Prints one line.
-    pub(crate) fn line(&self, text: impl AsRef<[u8]>) -> io::Result<()> {
-        line(text).inspect_err(|error| {
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert_with(|| error.kind().into());
-            self.failed.notify_one();
-        })
-    }
-
-    /// Waits until a line could not be printed.
-    pub(crate) async fn failed(&self) {
-        self.failed.notified().await;
-    }
-
-    /// Why a line could not be printed, if that happened.
-    pub(crate) fn outcome(&self) -> anyhow::Result<()> {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        match failure.take() {
-            Some(error) => Err(error).context("cannot print"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// Whether an error is only that whoever read the output went away.

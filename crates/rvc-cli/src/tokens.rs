@@ -28,7 +28,8 @@ impl Tokens {
         if let Some((_, file)) = given {
             return from_file(file).map(Some);
         }
-        if let Some(directory) = std::env::var_os("CREDENTIALS_DIRECTORY")
+        let directory = std::env::var_os("CREDENTIALS_DIRECTORY");
+        if let Some(directory) = directory.filter(|directory| !directory.is_empty())
             && let Some(name) = credential(registration.as_str())
         {
             let file = PathBuf::from(directory).join(name);
@@ -38,6 +39,7 @@ impl Tokens {
         }
         let name = variable(registration.as_str());
         match std::env::var(&name) {
+            Ok(text) if text.is_empty() => Ok(None),
             Ok(text) => token(&text)
                 .ok_or_else(|| format!("{name} holds no token"))
                 .map(Some),

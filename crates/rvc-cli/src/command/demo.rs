@@ -74,7 +74,7 @@ impl Demo {
             Form::Text(Style::of_stdout())
         };
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-        runtime.block_on(perform(&Arc::new(Timeline::start(form))))
+        runtime.block_on(perform(&Arc::new(Timeline::start(form)?)))
     }
 }
 
@@ -87,8 +87,9 @@ async fn perform(timeline: &Arc<Timeline>) -> anyhow::Result<ExitCode> {
         },
         () = timeline.sheet().failed() => (Vec::new(), Vec::new()),
     };
-    timeline.sheet().outcome()?;
     timeline.closing(&outcomes, &faults)?;
+    let printed = timeline.sheet().finish(APPLAUSE).await;
+    printed.context("cannot print")?;
     Ok(if faults.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -187,6 +188,9 @@ fn new_secret() -> anyhow::Result<Secret> {
     let words = [(); 4].map(|()| format!("{:016x}", RandomState::new().hash_one("secret")));
     Ok(Secret::new(words.concat().as_bytes())?)
 }
+
+/// For whoever reads slowly.
+const APPLAUSE: Duration = Duration::from_secs(2);
 
 /// Longer than everything takes, and under the ten seconds that a demo may take.
 const CURTAIN: Duration = Duration::from_secs(9);

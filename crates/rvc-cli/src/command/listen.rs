@@ -1,3 +1,5 @@
+mod record;
+mod recorder;
 mod report;
 mod scribe;
 mod servers;
@@ -5,6 +7,7 @@ mod servers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -13,6 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::command::listen::report::Report;
 use crate::command::listen::scribe::{Form, Scribe};
+use crate::stop;
 use crate::style::Style;
 
 /// Receives events, verifies them, and prints each as it comes
@@ -21,6 +25,10 @@ use crate::style::Style;
 /// a server at `http://ADDR/api/agent/events`. A duplicate is acknowledged and marked, a gap in
 /// `seq` is marked, and a request that is refused is answered with 400, 401, 408 or 413 and
 /// printed with its reason. Ctrl-C or SIGTERM ends it in order, with exit code 0.
+///
+/// Where standard output is read too slowly, an event that is not printed within 2 s is answered
+/// with 503, and comes again. With --record an event is acknowledged when it is recorded; then
+/// lines that find no room on standard output are counted there and not shown.
 ///
 /// Everybody on the machine can read a command line (`ps`), so --env-file is the better way to
 /// give secrets. Several secrets for one server are all tried, so that one can be rotated.
@@ -56,6 +64,9 @@ pub(crate) struct Listen {
     json: bool,
 
     /// Append the JSON lines to a file as well, each before its event is acknowledged
+    ///
+    /// What a process that was killed left of a line is a line of its own. It was never
+    /// acknowledged.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
@@ -75,7 +86,7 @@ impl Listen {
             Form::Text(Style::of_stdout())
         };
         let scribe = Arc::new(Scribe::open(form, self.record.as_deref())?);
-        let stopped = crate::stop::requested()?;
+        let stopped = stop::requested_for_sure(LONGEST_END)?;
         let listener = TcpListener::bind(&self.addr)
             .await
             .with_context(|| format!("cannot listen on {}", self.addr))?;
@@ -88,11 +99,11 @@ impl Listen {
         let end = async {
             tokio::select! {
                 () = stopped => {}
-                () = scribe.sheet().failed() => {}
+                () = scribe.failed() => {}
             }
         };
         rvc_inbox::serve(listener, service, end).await;
-        scribe.sheet().outcome()
+        scribe.finish().await.context("cannot print")
     }
 }
 
@@ -101,17 +112,17 @@ struct Printer(Arc<Scribe>);
 impl Handler for Printer {
     async fn handle(&self, accepted: Accepted) -> Result<(), NotNow> {
         self.0
-            .write(&Report::event(&accepted))
+            .keep(&Report::event(&accepted))
+            .await
             .map_err(|error| NotNow::new(error.to_string()))
     }
 
     fn duplicate(&self, accepted: &Accepted) {
-        // Written or not, it was taken before; the scribe has logged its trouble.
-        let _ = self.0.write(&Report::event(accepted));
+        self.0.note(&Report::event(accepted));
     }
 
     fn rejected(&self, rejection: &Rejection) {
-        let _ = self.0.write(&Report::refusal(rejection));
+        self.0.note(&Report::refusal(rejection));
     }
 }
 
@@ -124,4 +135,8 @@ const JSON_HELP: &str = r#"JSON lines (--json, --record):
                                                 the same id
    "gap": null,                                 or {"first": 2, "last": 3}: these seq are missing
    "event": {…}}                                the event as the contract has it
-  {"received_at": …, "verdict": "stale", "status": 401, "reason": "timestamp is 301 s behind …"}"#;
+  {"received_at": …, "verdict": "stale", "status": 401, "reason": "timestamp is 301 s behind …"}
+  {"not_shown": 12}                             --json only: so many lines found no room here"#;
+
+/// Longer than the 5 s for requests under way, and the last lines.
+const LONGEST_END: Duration = Duration::from_secs(9);

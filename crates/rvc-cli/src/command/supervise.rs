@@ -10,6 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::command::action::{Form, JSON_HELP, Report};
 use crate::database::Database;
+use crate::sheet::Sheet;
 use crate::stop;
 use crate::supervision::{self, Supervision};
 
@@ -62,6 +63,7 @@ async fn drive(
     let mut chronicle = Chronicle {
         updates: durable.updates(),
         phases: HashMap::new(),
+        sheet: Sheet::start(matches!(form, Form::Json))?,
         form,
     };
     durable.supervise();
@@ -83,7 +85,7 @@ async fn drive(
     ended?;
     match tokio::time::timeout(LAST_LINES, chronicle.rest(durable)).await {
         Ok(printed) => printed,
-        Err(_) => bail!("the last changes could not be read; `rvc action list` has them"),
+        Err(_) => bail!("the last changes could not be printed; `rvc action list` has them"),
     }
 }
 
@@ -93,6 +95,7 @@ struct Chronicle {
     /// The phases that were printed last, of actions with something left to do.
     phases: HashMap<ActionId, Phase>,
     form: Form,
+    sheet: Sheet,
 }
 
 impl Chronicle {
@@ -114,7 +117,7 @@ impl Chronicle {
         while let Ok(update) = self.updates.try_recv() {
             self.print(durable, update).await?;
         }
-        Ok(())
+        Ok(self.sheet.printed().await?)
     }
 
     async fn print(&mut self, durable: &Durable, update: Update) -> anyhow::Result<()> {
@@ -134,13 +137,15 @@ impl Chronicle {
             self.phases.insert(update.action, row.phase);
         }
         if is_new {
-            Report::new(row).print(self.form)?;
+            self.sheet.line(Report::new(row).to_line(self.form)?)?;
+            // Waits for a slow reader, unless it is time to end.
+            self.sheet.printed().await?;
         }
         Ok(())
     }
 }
 
-/// For what is left to print at the end, should the database be away just then.
+/// For what is left to print at the end, should the database be away just then, or nobody read.
 const LAST_LINES: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -16,7 +16,6 @@
 //! host is this one.
 
 mod checker;
-mod dice;
 mod faults;
 mod fleet;
 mod history;

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::rvc::{answer, command, run};
+use crate::rvc::{FullPipe, answer, command, run};
 
 /// A proxy that would swallow every request to loopback that asks it.
 const NO_PROXY_THERE: &str = "http://127.0.0.1:9";
@@ -198,4 +198,14 @@ fn the_durable_demo_is_readable() {
     ] {
         assert!(answer.stdout.contains(fact), "{fact}: {}", answer.stdout);
     }
+}
+
+#[test]
+fn the_demo_ends_though_nobody_reads_it() {
+    let pipe = FullPipe::new();
+    let output = command(["demo"]).stdout(pipe.writer()).output().unwrap();
+
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("nobody reads standard output"), "{stderr}");
 }

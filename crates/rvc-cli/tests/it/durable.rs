@@ -4,12 +4,13 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::robot::Robot;
-use crate::rvc::{Answer, command, run};
+use crate::rvc::{Answer, FullPipe, command, run};
 
 /// A server, and a database.
 pub(crate) struct World {
@@ -327,6 +328,34 @@ fn a_cancel_is_final_and_reaches_the_server() {
 }
 
 #[test]
+fn a_supervisor_that_nobody_reads_goes_on_and_ends_when_it_is_told_to() {
+    let world = World::new();
+    world.start("a", "roam");
+    let pipe = FullPipe::new();
+    let mut command = world.supervisor(&[]);
+    let mut child = command
+        .stdout(pipe.writer())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| world.show("a")["phase"] == "working");
+
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(sent.success());
+    until(|| child.try_wait().unwrap().is_some());
+
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert_eq!(world.show("a")["phase"], "working");
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_task_that_asks_is_answered_once() {
     let world = World::new();
     world.start("a", "ask");
@@ -492,19 +521,68 @@ fn a_file_that_is_no_database_is_a_clear_error_and_stays_as_it_is() {
     assert_eq!(kept, "these are my notes\n".repeat(100));
 }
 
+/// The names in a JSON object, and in the objects in it, but not in what a server answered.
+fn names(value: &Value) -> Vec<String> {
+    let Value::Object(fields) = value else {
+        return vec![];
+    };
+    let mut names: Vec<String> = fields.keys().cloned().collect();
+    names.extend(self::names(
+        &fields.get("result").cloned().unwrap_or_default(),
+    ));
+    names
+}
+
+/// Whether a text has a word, and not only as a part of another one.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.split(|letter| !is_part(letter)).any(|it| it == word)
+}
+
 #[test]
-fn help_documents_the_fields_and_exit_codes() {
-    for command in ["start", "list", "show", "cancel", "answer"] {
-        let help = run(["action", command, "--help"], "").stdout;
-        for fact in [
-            "remote_task_id",
-            "action_state",
-            "starts, polls",
-            "Exit codes",
-        ] {
-            assert!(help.contains(fact), "{command}: {fact}");
+fn help_documents_every_field_that_is_printed_and_the_exit_codes() {
+    let world = World::new();
+    world.start("a", "report");
+    world.until_idle();
+    let action = world.show("a");
+    for name in ["structured_content", "metadata"] {
+        assert!(action["result"][name].is_object(), "{action}");
+    }
+    let registration = world.json(&["registration", "list"]).remove(0);
+    for (sample, commands) in [
+        (
+            action,
+            &[
+                ["action", "--help"].as_slice(),
+                &["action", "start", "--help"],
+                &["action", "list", "--help"],
+                &["action", "show", "--help"],
+                &["action", "cancel", "--help"],
+                &["action", "answer", "--help"],
+                &["supervise", "--help"],
+            ][..],
+        ),
+        (
+            registration,
+            &[
+                &["registration", "--help"],
+                &["registration", "add", "--help"],
+                &["registration", "list", "--help"],
+                &["registration", "disable", "--help"],
+                &["registration", "enable", "--help"],
+                &["registration", "remove", "--help"],
+            ],
+        ),
+    ] {
+        let names = names(&sample);
+        assert!(names.len() >= 5, "{sample}");
+        for command in commands {
+            let help = run(*command, "").stdout;
+            let (_, told) = help.split_once("JSON (--json)").expect(&help);
+            assert!(told.contains("Exit codes"), "{command:?}");
+            for name in &names {
+                assert!(has_word(told, name), "{command:?}: {name}");
+            }
         }
     }
-    let help = run(["registration", "add", "--help"], "").stdout;
-    assert!(help.contains("\"transport\"") && help.contains("Exit codes"));
 }

@@ -8,12 +8,12 @@ mod foreign;
 mod random;
 mod stopped;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::unix::process::ExitStatusExt;
 
 use rvc_durable::remote::HttpDialer;
 use rvc_durable::store::{PostgresStore, SqliteStore};
-use rvc_durable::{Durable, OwnerId, Registration, SupervisorOptions, TransportKind};
+use rvc_durable::{Durable, DurableStep, OwnerId, Registration, SupervisorOptions, TransportKind};
 use serde_json::{Value, json};
 
 use crate::durable::{Supervisor, World};
@@ -70,6 +70,33 @@ fn registration(world: &World) -> Registration {
     }
 }
 
+/// A world whose action has asked, and was answered since; the answer is not at the server.
+fn answered() -> World {
+    let world = World::new();
+    world.start("a", "ask");
+    let mut supervisor = Supervisor::spawn(&mut world.supervisor(&[]));
+    supervisor.wait_for("input_required");
+    supervisor.kill();
+    let yes = r#"confirm={"action": "accept", "content": {}}"#;
+    world.json(&["action", "answer", "a", "--input", yes]);
+    world
+}
+
+/// A world whose action has started, and was cancelled since; the server does not know.
+fn cancelled(tool: &str) -> World {
+    let world = World::new();
+    let url = world.robot.url.clone();
+    let mut start = vec!["action", "start", "--url", &url, "--action-id", "a"];
+    start.extend(["--tool", tool, "--args-json"]);
+    start.push(r#"{"key": "a", "polls": 1000000}"#);
+    world.json(&start);
+    let mut supervisor = Supervisor::spawn(&mut world.supervisor(&[]));
+    supervisor.wait_for("working");
+    supervisor.kill();
+    world.json(&["action", "cancel", "a"]);
+    world
+}
+
 /// Supervises, and is killed where `step` is reached.
 fn killed_at(world: &World, step: &str) {
     let mut supervisor = world.supervisor(&[]);
@@ -91,10 +118,11 @@ fn end(world: &World, action: &str) -> (String, Value, u64, u32) {
     )
 }
 
-#[test]
-fn a_kill_at_any_step_of_a_life_leaves_one_start_at_most_and_one_outcome() {
+/// The steps of a life without an answer or a cancel. A kill there: the action's phase and error
+/// code in the end, and its starts as they are known here and at the server.
+fn life() -> [(&'static str, &'static str, Value, u64, u32); 8] {
     let unknown = || json!("START_OUTCOME_UNKNOWN");
-    for (step, phase, code, starts, counted) in [
+    [
         ("claimed", "completed", Value::Null, 1, 1),
         ("connected", "completed", Value::Null, 1, 1),
         // Not a byte was sent, which nobody but the dead process knew.
@@ -104,7 +132,27 @@ fn a_kill_at_any_step_of_a_life_leaves_one_start_at_most_and_one_outcome() {
         ("poll_answered", "completed", Value::Null, 1, 1),
         ("poll_committed", "completed", Value::Null, 1, 1),
         ("outcome_committed", "completed", Value::Null, 1, 1),
-    ] {
+    ]
+}
+
+const ANSWER: [&str; 2] = ["input_sent", "poll_committed"];
+
+const CANCEL: [&str; 2] = ["cancel_asked", "cancel_committed"];
+
+#[test]
+fn there_is_a_kill_and_a_stop_at_every_durable_step() {
+    let all = DurableStep::ALL.map(DurableStep::as_str);
+    let all: BTreeSet<&str> = all.into_iter().collect();
+    let life = life().map(|(step, ..)| step);
+    let delivery = foreign::DELIVERY.map(|(step, ..)| step);
+    let killed = [&life[..], &ANSWER, &CANCEL, &delivery].concat();
+    assert_eq!(killed.into_iter().collect::<BTreeSet<_>>(), all);
+    assert_eq!(stopped::steps(), all);
+}
+
+#[test]
+fn a_kill_at_any_step_of_a_life_leaves_one_start_at_most_and_one_outcome() {
+    for (step, phase, code, starts, counted) in life() {
         for tool in ["drive", "dock"] {
             let world = World::new();
             world.start("a", tool);
@@ -124,14 +172,8 @@ fn a_kill_at_any_step_of_a_life_leaves_one_start_at_most_and_one_outcome() {
 
 #[test]
 fn a_kill_around_an_answer_loses_neither_the_answer_nor_the_outcome() {
-    for step in ["input_sent", "poll_committed"] {
-        let world = World::new();
-        world.start("a", "ask");
-        let mut supervisor = Supervisor::spawn(&mut world.supervisor(&[]));
-        supervisor.wait_for("input_required");
-        supervisor.kill();
-        let yes = r#"confirm={"action": "accept", "content": {}}"#;
-        world.json(&["action", "answer", "a", "--input", yes]);
+    for step in ANSWER {
+        let world = answered();
         killed_at(&world, step);
 
         let found = end(&world, "a");
@@ -142,18 +184,9 @@ fn a_kill_around_an_answer_loses_neither_the_answer_nor_the_outcome() {
 
 #[test]
 fn a_kill_around_a_cancel_loses_neither_the_cancel_nor_the_servers() {
-    for step in ["cancel_asked", "cancel_committed"] {
+    for step in CANCEL {
         for tool in ["roam", "dock"] {
-            let world = World::new();
-            let url = world.robot.url.clone();
-            let mut start = vec!["action", "start", "--url", &url, "--action-id", "a"];
-            start.extend(["--tool", tool, "--args-json"]);
-            start.push(r#"{"key": "a", "polls": 1000000}"#);
-            world.json(&start);
-            let mut supervisor = Supervisor::spawn(&mut world.supervisor(&[]));
-            supervisor.wait_for("working");
-            supervisor.kill();
-            world.json(&["action", "cancel", "a"]);
+            let world = cancelled(tool);
             killed_at(&world, step);
 
             let found = end(&world, "a");

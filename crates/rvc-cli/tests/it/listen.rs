@@ -2,6 +2,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command};
+use std::time::{Duration, Instant};
 
 use rvc_sign::{Secret, SignedHeaders};
 use serde_json::{Value, json};
@@ -58,6 +59,8 @@ impl Listening {
 
     fn send(&self, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
+        // Longer than any answer may take.
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -69,16 +72,39 @@ impl Listening {
         read_line(&mut self.stdout)
     }
 
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Its exit code, though nobody reads what it prints and logs.
+    fn ends_unread(mut self) -> Option<i32> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Posts events until the pipe takes no more. Answers the first that it did not take whole.
+    fn fill_pipe(&self) -> u64 {
+        for seq in 1.. {
+            let answer = self.post("navigation", "s3cret", &large(seq, LARGE));
+            if answer.starts_with("503") {
+                return seq;
+            }
+            assert_eq!(answer, "200 OK");
+        }
+        unreachable!("a pipe has an end")
+    }
+
     /// Ends it as systemd does, and answers its exit code and what it still printed.
     fn terminate(mut self) -> (Option<i32>, String, String) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal("-TERM");
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).unwrap();
         self.stderr.read_to_string(&mut stderr).unwrap();
@@ -107,6 +133,22 @@ fn event(id: &str, seq: u64) -> Vec<u8> {
     .to_string()
     .into_bytes()
 }
+
+fn large(seq: u64, size: usize) -> Vec<u8> {
+    json!({
+        "event_id": format!("e{seq}"), "task_id": "navi-7f3a2b", "server": "navigation",
+        "tool": "navigate_to", "type": "progress", "seq": seq, "ts": "2026-06-12T14:03:00Z",
+        "payload": {"filling": "x".repeat(size)},
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Two of them fill a pipe.
+const LARGE: usize = 40_000;
+
+/// Longer than it takes to answer or to end, in any case.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn temporary(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("rvc-{name}-{}", std::process::id()))
@@ -298,6 +340,123 @@ fn nobody_reading_the_output_ends_it_quietly() {
     );
     assert_eq!(listening.child.wait().unwrap().code(), Some(141));
     unread.wait().unwrap();
+}
+
+#[test]
+fn events_that_a_full_pipe_does_not_take_are_refused_in_time_and_signals_end_it() {
+    for signal in ["-TERM", "-INT"] {
+        let listening = Listening::start(&["--json", "--secret", "navigation=s3cret"]);
+
+        let full = listening.fill_pipe();
+        let again = listening.post("navigation", "s3cret", &large(full, LARGE));
+
+        assert!(again.starts_with("503"), "{again}");
+        listening.signal(signal);
+        assert_eq!(listening.ends_unread(), Some(0), "{signal}");
+    }
+}
+
+#[test]
+fn an_event_that_a_full_pipe_did_not_take_is_printed_when_the_reader_goes_on() {
+    let mut listening = Listening::start(&["--json", "--secret", "navigation=s3cret"]);
+    let full = listening.fill_pipe();
+    // It was in the pipe in part, so it comes twice.
+    let mut seen = Vec::new();
+    while seen.last() != Some(&full) {
+        let line: Value = serde_json::from_str(&listening.line()).unwrap();
+        seen.push(line["event"]["seq"].as_u64().unwrap());
+    }
+    assert_eq!(seen, (1..=full).collect::<Vec<_>>());
+
+    let again = listening.post("navigation", "s3cret", &large(full, LARGE));
+
+    assert_eq!(again, "200 OK");
+    let line: Value = serde_json::from_str(&listening.line()).unwrap();
+    assert_eq!(
+        (&line["kind"], &line["event"]["seq"]),
+        (&json!("new"), &json!(full))
+    );
+}
+
+#[test]
+fn a_full_pipe_keeps_no_event_from_the_record_and_its_reader_is_told_what_it_missed() {
+    let record = temporary("unread");
+    let mut listening = Listening::start(&[
+        "--json",
+        "--secret",
+        "navigation=s3cret",
+        "--record",
+        record.to_str().unwrap(),
+    ]);
+    // More than the pipe and the lines that wait for it.
+    let count = 400;
+    for seq in 1..=count {
+        let answer = listening.post("navigation", "s3cret", &large(seq, LARGE));
+        assert_eq!(answer, "200 OK", "{seq}");
+    }
+
+    let recorded = std::fs::read_to_string(&record).unwrap();
+    let seqs = recorded.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["event"]["seq"].as_u64().unwrap()
+    });
+    assert_eq!(seqs.collect::<Vec<_>>(), (1..=count).collect::<Vec<_>>());
+
+    let mut shown = 0;
+    let missed = loop {
+        let line: Value = serde_json::from_str(&listening.line()).unwrap();
+        if let Some(missed) = line["not_shown"].as_u64() {
+            break missed;
+        }
+        shown += 1;
+        assert_eq!(line["event"]["seq"], shown);
+    };
+    assert_eq!(shown + missed, count);
+    let (code, stdout, _) = listening.terminate();
+    assert_eq!((code, stdout.as_str()), (Some(0), ""));
+    std::fs::remove_file(&record).unwrap();
+}
+
+#[test]
+fn a_log_that_nobody_reads_keeps_no_signal_from_ending_it() {
+    let listening = Listening::start(&["--secret", "navigation=s3cret"]);
+    // Each is a line in the log.
+    let request = b"POST /api/agent/events HTTP/1.1\r\nHost: brain\r\nConnection: close\r\n\r\n";
+    let mut stream = TcpStream::connect(&listening.address).unwrap();
+    loop {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .unwrap();
+        stream.write_all(request).unwrap();
+        let mut answer = [0];
+        if stream.read(&mut answer).is_err() {
+            break;
+        }
+        stream = TcpStream::connect(&listening.address).unwrap();
+    }
+    listening.signal("-TERM");
+    assert!(listening.ends_unread().is_some());
+}
+
+#[test]
+fn a_record_that_ends_amid_a_line_goes_on_with_a_whole_one() {
+    let record = temporary("half");
+    std::fs::write(&record, "{\"received_at\": \"2026-06").unwrap();
+    let listening = Listening::start(&[
+        "--secret",
+        "navigation=s3cret",
+        "--record",
+        record.to_str().unwrap(),
+    ]);
+    let answer = listening.post("navigation", "s3cret", &event("a", 1));
+    let recorded = std::fs::read_to_string(&record).unwrap();
+    std::fs::remove_file(&record).unwrap();
+
+    assert_eq!(answer, "200 OK");
+    let (half, whole) = recorded.split_once('\n').unwrap();
+    assert_eq!(half, "{\"received_at\": \"2026-06");
+    let whole: Value = serde_json::from_str(whole).unwrap();
+    assert_eq!(whole["event"]["event_id"], "a");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod chaos;
 mod demo;
+mod dice;
 mod durable;
 mod event_check;
 mod help;

@@ -10,7 +10,7 @@ use rvc_durable::{ActionId, StartPolicy};
 use serde_json::{Value, json};
 
 use crate::durable::{QUICK, Supervisor, World, lines};
-use crate::rvc::run;
+use crate::rvc::{answer, command, run};
 
 /// A server that refuses everybody, and tells what it was shown for it.
 struct Doorman(TcpListener);
@@ -104,6 +104,38 @@ fn root_certificates_for_a_file_are_refused() {
         answer.stderr
     );
     assert!(!db.exists());
+}
+
+#[test]
+fn an_empty_variable_counts_as_unset() {
+    let world = World::new();
+    let url = world.robot.url.clone();
+    let token = url.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    let token = format!("RVC_TOKEN_{}", token.to_ascii_uppercase());
+    let start = ["action", "start", "--wait", "--tool", "beep", "--url", &url];
+    for (rust_log, logs) in [("", false), ("info", true)] {
+        let mut command = world.command(&[&start[..], &QUICK].concat());
+        for name in [
+            "PGPASSWORD",
+            "RVC_DATABASE_ROOT_CERTIFICATES",
+            "CREDENTIALS_DIRECTORY",
+            &token,
+        ] {
+            command.env(name, "");
+        }
+        let answer = answer(command.env("RUST_LOG", rust_log), "");
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        assert_eq!(!answer.stderr.is_empty(), logs, "{}", answer.stderr);
+    }
+
+    let mut command = command(["action", "list"]);
+    let answer = answer(command.env("RVC_DATABASE_URL", ""), "");
+    assert_eq!(answer.code, 2, "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("no database is named"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]

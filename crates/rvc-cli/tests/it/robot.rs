@@ -116,6 +116,16 @@ impl ServerHandler for Handler {
         match tool.as_str() {
             "beep" => Ok(CallToolResult::success(vec![ContentBlock::text("beep")]).into()),
             "jam" => Ok(CallToolResult::error(vec![ContentBlock::text("jammed")]).into()),
+            // Everything that a result can have.
+            "report" => {
+                let result = json!({
+                    "content": [{"type": "text", "text": "all well"}],
+                    "structuredContent": {"well": true},
+                    "_meta": {"seen": AT},
+                });
+                let result: CallToolResult = serde_json::from_value(result).unwrap();
+                Ok(result.into())
+            }
             "dock" => Ok(text(&self.state.lock().unwrap().tasks[&id].info(&id))),
             _ => {
                 if tool == "held" {

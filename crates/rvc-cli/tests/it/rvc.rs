@@ -1,8 +1,9 @@
 //! The binary, run with nothing of this process's environment that it reads.
 
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{PipeReader, PipeWriter, Write};
 use std::process::{Command, Stdio};
+use std::thread;
 
 pub(crate) struct Answer {
     pub(crate) code: i32,
@@ -46,5 +47,37 @@ pub(crate) fn answer(command: &mut Command, input: impl AsRef<[u8]>) -> Answer {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A pipe that is full, and stays so until it is dropped.
+pub(crate) struct FullPipe {
+    reader: Option<PipeReader>,
+    writer: PipeWriter,
+    filling: Option<thread::JoinHandle<()>>,
+}
+
+impl FullPipe {
+    pub(crate) fn new() -> Self {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut filled = writer.try_clone().unwrap();
+        let filling = thread::spawn(move || while filled.write_all(&[b'x'; 4096]).is_ok() {});
+        Self {
+            reader: Some(reader),
+            writer,
+            filling: Some(filling),
+        }
+    }
+
+    /// Its end that takes no more.
+    pub(crate) fn writer(&self) -> PipeWriter {
+        self.writer.try_clone().unwrap()
+    }
+}
+
+impl Drop for FullPipe {
+    fn drop(&mut self) {
+        self.reader.take();
+        let _ = self.filling.take().map(thread::JoinHandle::join);
     }
 }

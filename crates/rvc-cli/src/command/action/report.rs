@@ -33,22 +33,23 @@ impl Report {
 
     /// Prints it on one line.
     pub(crate) fn print(&self, form: Form) -> io::Result<()> {
-        match form {
-            Form::Json => self.json(),
-            Form::Text(style) => output::line(self.line(style)),
-        }
+        output::line(self.to_line(form)?)
+    }
+
+    /// As it is printed on one line.
+    pub(crate) fn to_line(&self, form: Form) -> io::Result<String> {
+        Ok(match form {
+            Form::Json => serde_json::to_string(&self.0)?,
+            Form::Text(style) => self.line(style),
+        })
     }
 
     /// Prints all that is known of it.
     pub(crate) fn print_whole(&self, form: Form) -> io::Result<()> {
         match form {
-            Form::Json => self.json(),
+            Form::Json => self.print(form),
             Form::Text(style) => output::line(self.page(style)),
         }
-    }
-
-    fn json(&self) -> io::Result<()> {
-        output::line(serde_json::to_string(&self.0)?)
     }
 
     fn line(&self, style: Style) -> String {

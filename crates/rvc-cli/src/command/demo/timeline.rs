@@ -5,7 +5,8 @@ use rvc_wire::{EventType, TaskEvent, TaskId, TaskState};
 use serde_json::{Value, json};
 
 use crate::command::demo::judge::Outcome;
-use crate::output::{Sheet, printable};
+use crate::output::printable;
+use crate::sheet::Sheet;
 use crate::style::{Colour, Style};
 
 /// How the timeline looks.
@@ -23,12 +24,12 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    pub(crate) fn start(form: Form) -> Self {
-        Self {
+    pub(crate) fn start(form: Form) -> anyhow::Result<Self> {
+        Ok(Self {
             form,
             started: Instant::now(),
-            sheet: Sheet::default(),
-        }
+            sheet: Sheet::start(matches!(form, Form::Json))?,
+        })
     }
 
     pub(crate) fn sheet(&self) -> &Sheet {

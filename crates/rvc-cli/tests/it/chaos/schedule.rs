@@ -6,7 +6,7 @@ use std::time::Duration;
 use rvc_durable::StartPolicy;
 use serde::{Deserialize, Serialize};
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 pub(super) const SUPERVISORS: usize = 4;
 pub(super) const SERVERS: usize = 2;

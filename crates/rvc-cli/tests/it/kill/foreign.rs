@@ -1,7 +1,6 @@
 //! A kill around the delivery to a host that keeps its actions elsewhere.
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::pin::Pin;
 use std::process::Command;
 
@@ -46,6 +45,14 @@ impl ForeignHost for Submitting {
     }
 }
 
+/// The steps around a delivery, and how often the host is told of the end when it is killed there.
+pub(super) const DELIVERY: [(&str, usize); 3] = [
+    ("outcome_committed", 1),
+    // The host is told again that the action has ended, which changes nothing.
+    ("delivered", 2),
+    ("delivery_committed", 1),
+];
+
 fn submit(world: &World, action: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let options = SupervisorOptions::new().host(std::sync::Arc::new(Submitting));
@@ -60,42 +67,51 @@ fn submit(world: &World, action: &str) {
         .unwrap();
 }
 
-fn supervisor(world: &World, host: &Path, arguments: &[&str]) -> Command {
+/// A world whose action belongs to a foreign host.
+pub(super) fn submitted() -> World {
+    let world = World::new();
+    let host = world.file(HOST);
+    std::fs::create_dir(&host).unwrap();
+    let known = serde_json::to_string(&registration(&world)).unwrap();
+    std::fs::write(host.join("registration.json"), known).unwrap();
+    submit(&world, "a");
+    world
+}
+
+pub(super) fn supervisor(world: &World, arguments: &[&str]) -> Command {
     let mut supervisor = world.supervisor(arguments);
-    supervisor.env("RVC_FOREIGN_HOST", host);
+    supervisor.env("RVC_FOREIGN_HOST", world.file(HOST));
     supervisor
 }
 
+/// The host's log.
+pub(super) fn log(world: &World) -> String {
+    std::fs::read_to_string(world.file(HOST).join("log")).unwrap()
+}
+
+const HOST: &str = "host";
+
 #[test]
 fn a_kill_around_a_delivery_repeats_nothing_that_the_host_has_and_loses_nothing() {
-    for (step, finished) in [
-        ("outcome_committed", 1),
-        // The host is told again that the action has ended, which changes nothing.
-        ("delivered", 2),
-        ("delivery_committed", 1),
-    ] {
-        let world = World::new();
-        let host = tempfile::tempdir().unwrap();
-        let known = serde_json::to_string(&registration(&world)).unwrap();
-        std::fs::write(host.path().join("registration.json"), known).unwrap();
-        submit(&world, "a");
-        let mut first = supervisor(&world, host.path(), &[]);
+    for (step, finished) in DELIVERY {
+        let world = submitted();
+        let mut first = supervisor(&world, &[]);
         first.env("RVC_SIGNAL_AT", format!("{step}=KILL"));
         let ended = Supervisor::spawn(&mut first).wait();
         assert_eq!(ended.signal(), Some(9), "{step}: {ended}");
 
-        let mut second = supervisor(&world, host.path(), &["--until-idle"]);
+        let mut second = supervisor(&world, &["--until-idle"]);
         let ended = crate::rvc::answer(&mut second, "");
 
         assert_eq!(ended.code, 0, "{step}: {}", ended.stderr);
         assert_eq!(world.show("a")["phase"], "completed", "{step}");
         assert_eq!(world.robot.starts("a"), 1, "{step}");
-        let log = std::fs::read_to_string(host.path().join("log")).unwrap();
+        let log = log(&world);
         let count = |line: &str| log.lines().filter(|it| *it == line).count();
         assert_eq!(count("deliver a"), 1, "{step}: {log}");
         assert_eq!(count("finish a completed"), finished, "{step}: {log}");
         assert_eq!(log.lines().count(), 1 + finished, "{step}: {log}");
-        let taken = std::fs::read_to_string(host.path().join("delivered-a")).unwrap();
+        let taken = std::fs::read_to_string(world.file(HOST).join("delivered-a")).unwrap();
         assert_eq!(taken, "completed", "{step}");
     }
 }

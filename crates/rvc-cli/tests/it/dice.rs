@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -19,20 +19,20 @@ impl Dice {
     }
 
     /// A number of the range, which is not empty. Its tiny bias does not matter here.
-    pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
+    pub(crate) fn within(&mut self, range: Range<u64>) -> u64 {
         range.start + self.next() % (range.end - range.start)
     }
 
-    pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
+    pub(crate) fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.within(range))
     }
 
     /// True `percent` times in a hundred.
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.within(0..100) < percent
     }
 
-    pub(super) fn choose<T: Copy>(&mut self, items: &[T]) -> T {
+    pub(crate) fn choose<T: Copy>(&mut self, items: &[T]) -> T {
         let count = items.len() as u64;
         let index = usize::try_from(self.within(0..count)).unwrap();
         items[index]
