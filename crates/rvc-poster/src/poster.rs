@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rvc_wire::ServerName;
+use rvc_wire::{ServerName, TaskId};
 use tokio::time::Instant;
 
 use crate::engine::Engine;
@@ -90,6 +90,21 @@ impl EventPoster {
         match &self.posting {
             Some(posting) => posting.engine.post(event),
             None => journal::not_posted(&self.server, &event),
+        }
+    }
+
+    /// Sends no more of what a task has reported so far: for one whose cancel was accepted
+    /// (contract decision 19).
+    ///
+    /// The events that wait are dropped, whatever they are, those that wait for their next
+    /// attempt too; a log line says how many. What is exempt is an event that is being attempted
+    /// at this moment, and of a task that is one at most: its attempt cannot be recalled, goes on
+    /// to its end ([`attempt_timeout`](EventPosterBuilder::attempt_timeout), 10 s, at the latest)
+    /// and may still deliver it; if it fails, it is not repeated. Events posted afterwards are
+    /// delivered like any others.
+    pub fn forget(&self, task: &TaskId) {
+        if let Some(posting) = &self.posting {
+            posting.engine.forget(task);
         }
     }
 

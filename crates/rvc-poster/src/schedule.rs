@@ -47,6 +47,8 @@ struct Plan {
     since: Instant,
     attempts: u32,
     last_error: Option<Arc<DeliveryError>>,
+    /// Whether the event in flight is not to be attempted again, whatever its attempt comes to.
+    is_last_attempt: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +109,7 @@ impl Schedule {
                     since: now,
                     attempts: 0,
                     last_error: None,
+                    is_last_attempt: false,
                 });
                 self.enter(id, Phase::Idle { since: now });
             }
@@ -180,6 +183,18 @@ impl Schedule {
             .cloned()
     }
 
+    /// Makes the attempt in flight the present event's last one; false if none is in flight.
+    pub(crate) fn make_attempt_last(&mut self, id: LineId) -> bool {
+        let plan = self.plan_mut(id);
+        plan.is_last_attempt = matches!(plan.phase, Phase::InFlight);
+        plan.is_last_attempt
+    }
+
+    /// Whether the present event is not to be attempted again.
+    pub(crate) fn is_last_attempt(&self, id: LineId) -> bool {
+        self.plan(id).is_last_attempt
+    }
+
     /// The attempt was broken off before it had a result; it does not count.
     pub(crate) fn abandoned(&mut self, id: LineId) {
         if let Some(outage) = &mut self.outage
@@ -243,6 +258,7 @@ impl Schedule {
         plan.since = now;
         plan.attempts = 0;
         plan.last_error = None;
+        plan.is_last_attempt = false;
         if more {
             self.enter_ready(id);
         } else {
@@ -430,7 +446,7 @@ impl Standing {
 const STANDINGS: usize = 3;
 
 /// How many idle tasks are remembered, so that a healthy one that posts now and then keeps its
-/// standing. Cancelled tasks have no end event that would let them be forgotten.
+/// standing.
 const IDLE_LINES: usize = 1_024;
 
 #[cfg(test)]

@@ -145,7 +145,9 @@ impl TaskManager {
     /// not held.
     ///
     /// Accepting the cancel seals the outcome: the end is `cancelled`, whatever the body returns,
-    /// and no event of the task is sent any more. Cancels of the same task at the same time get
+    /// and no event of the task is sent any more: those that wait in the sink are dropped. The
+    /// one that is being sent at that moment cannot be recalled; it may arrive up to an attempt's
+    /// time (10 s) later, even after this has returned. Cancels of the same task at the same time get
     /// the same answer; a task that had ended is left as it is.
     ///
     /// # Cancel safety

@@ -126,6 +126,14 @@ impl Record {
         }
     }
 
+    /// Has the sink drop what it has not sent yet.
+    pub(super) fn forget_unsent(&self) {
+        // A sink that panics must not keep the body from being stopped.
+        if catch_unwind(AssertUnwindSafe(|| self.port.sink.forget(&self.id))).is_err() {
+            tracing::error!(task_id = %self.id, "the event sink panicked, events may still be sent");
+        }
+    }
+
     /// Sees to it that a report that is held back goes out when its time comes.
     fn arm_thinning_timer(self: &Arc<Self>, ledger: &mut Ledger, now: Instant) {
         let wait = ledger
