@@ -188,7 +188,7 @@ impl Outbox {
             .min()
     }
 
-    /// Lets the next probe go out at once, for a poster that is about to close.
+    /// Ends every delay once, for a poster that is about to close.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.schedule.hurry(now);
     }

@@ -111,6 +111,10 @@ impl EventPoster {
     /// Takes no more events, delivers for at most `drain`, and reports what was left (contract
     /// decision 18).
     ///
+    /// Whatever waits for its next attempt gets one at once, as far as connections are free: an
+    /// endpoint that refused it may be well again. It waits on only while a `Retry-After` of the
+    /// endpoint says so. What fails again follows its delays as before.
+    ///
     /// A second call waits too, and gets the same report. Outside a tokio runtime there is nothing
     /// to wait for, and it reports at once.
     ///
