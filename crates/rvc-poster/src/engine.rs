@@ -119,7 +119,11 @@ impl Engine {
         let shed = state.outbox.push(event, now);
         let calls = state.calls(now);
         drop(state);
+        let is_somebody_called = calls.worker.is_some() || calls.timekeeper.is_some();
         self.make(calls);
+        if is_somebody_called {
+            let_other_threads_run_it();
+        }
         drop(shed);
     }
 
@@ -338,6 +342,22 @@ impl Engine {
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets another thread run what this one has just woken, should it be kept busy.
+///
+/// A thread of tokio's multi-thread runtime keeps the last task that it woke to itself, to run it
+/// after the present one. If that is a body that computes for a minute after its report, the
+/// report would wait as long, however many threads idle. One more task takes the place of the one
+/// that was woken, which goes to the queue that idle threads steal from, and wakes one of these.
+fn let_other_threads_run_it() {
+    let is_in_task = tokio::task::try_id().is_some();
+    if is_in_task
+        && let Ok(runtime) = Handle::try_current()
+        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
+        runtime.spawn(async {});
     }
 }
 

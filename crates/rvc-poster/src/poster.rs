@@ -83,6 +83,10 @@ impl EventPoster {
 
     /// Takes an event for delivery. Never blocks, fails or panics.
     ///
+    /// It leaves as soon as a thread of the runtime is free, also when the one that posted it is
+    /// kept busy from then on. A current-thread runtime has no other one, and nothing leaves
+    /// before its thread is free again.
+    ///
     /// Outside a tokio runtime the event waits until the poster's tasks can run: in the runtime
     /// that it was built in, or else the first one that it is used in. After a close the event is
     /// dropped, which is logged.
