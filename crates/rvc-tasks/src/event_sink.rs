@@ -14,8 +14,12 @@ pub trait EventSink: Send + Sync + 'static {
     /// the manager.
     fn post(&self, event: OutgoingEvent);
 
-    /// Drops what it has not sent yet of a task whose cancel was accepted: a brain that was told
-    /// so must not be told of a trigger minutes later (contract decision 19).
+    /// Drops what it has not sent yet of a task that somebody cancelled: a brain that was told so
+    /// must not be told of a trigger minutes later (contract decision 19).
+    ///
+    /// It may be called more than once for a task, and is not for those that a
+    /// [`close`](crate::TaskManager::close) of the manager ends: what these had reported is
+    /// delivered while the sink drains.
     ///
     /// No event of the task is posted after it. An event that is on its way cannot be recalled
     /// and may still arrive, but it is not sent again. The call is made under the task's lock,

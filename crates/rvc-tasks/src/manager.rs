@@ -155,7 +155,9 @@ impl TaskManager {
     /// Once polled, dropping it changes nothing: the teardown goes on by itself.
     pub async fn cancel(&self, task: &TaskId) -> Option<Cancelled> {
         let record = self.inner.get(task)?;
-        let stopped = match request_cancel(&self.inner, &record) {
+        let sealing = request_cancel(&self.inner, &record);
+        record.silence();
+        let stopped = match sealing {
             Sealing::Accepted | Sealing::UnderWay => {
                 record.ended().await;
                 record.stopped_in_time()
@@ -180,7 +182,8 @@ impl TaskManager {
     }
 
     /// Ends the server's work: no task starts any more, those that run are cancelled side by
-    /// side, and then the sink has its drain time for what is still to be delivered.
+    /// side, and then the sink has its drain time for what is still to be delivered: also for what
+    /// these tasks reported before, since nobody was told that they are cancelled.
     ///
     /// # Cancel safety
     ///

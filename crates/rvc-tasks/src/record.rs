@@ -3,7 +3,7 @@
 //! 1. `seq` is allotted and the event posted under one lock, so that the sink sees them in order
 //!    and without a gap.
 //! 2. Under that lock, too, is decided whether an event is still admitted: after a seal none of
-//!    the body's is posted, and by a cancel the sink is told to drop those that it has not sent.
+//!    the body's is posted.
 //! 3. Nothing that others wrote runs under the lock, except the sink, the clock and the log;
 //!    bodies are dropped and aborted outside of it.
 
@@ -204,12 +204,9 @@ impl Record {
             let ledger = &mut *guard;
             let sealing = ledger.stage.seal(seal);
             if sealing == Sealing::Accepted {
-                match seal {
-                    // Under the lock that decides which came first, the cancel or the body's
-                    // own end: an end that was posted is never dropped.
-                    Seal::Cancel => self.forget_unsent(),
+                if let Seal::Deadline(_) = seal {
                     // It was reported before the seal, and goes out before the failure.
-                    Seal::Deadline(_) => self.release_held(ledger, Instant::now()),
+                    self.release_held(ledger, Instant::now());
                 }
                 ledger.updated_at = self.now(ledger);
             }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use rvc_poster::{Connecting, Connector, EventPoster, Transport};
 use rvc_test::{Logs, Reply, ScriptedEndpoint};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Level;
 
 use crate::support::{
@@ -205,7 +205,7 @@ async fn kept_connections_that_died_in_silence_cost_one_time_out_and_not_one_eac
     let endpoint = by_task(|_| Some(Reply::status(200).after(seconds(0.1))));
     let start = Instant::now();
     let (poster, address) = eight_connections(&endpoint).await;
-    sleep(seconds(1.0) - start.elapsed()).await;
+    sleep_until(start + seconds(1.0)).await;
     address.store(1, Ordering::Relaxed);
 
     poster.post(progress("first", 1));

@@ -160,6 +160,26 @@ async fn a_task_that_ends_before_the_cancel_keeps_what_waits_in_the_sink() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_reported_before_a_close_is_left_to_the_drain_unless_somebody_cancels() {
+    let (manager, sink) = navigation();
+    sink.hold();
+    let spec = || {
+        let eta = trigger(r#"{"type":"eta_below","seconds":10}"#);
+        spec().triggers([eta])
+    };
+    let left = manager.start(spec(), busy).unwrap().task_id;
+    let cancelled = manager.start(spec(), busy).unwrap().task_id;
+    settle().await;
+
+    manager.close().await;
+    manager.cancel(&cancelled).await;
+    sink.release();
+
+    assert_eq!(sink.events_of(&left).len(), 3);
+    assert_eq!(sink.events_of(&cancelled), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deadline_drops_nothing_that_waits_in_the_sink() {
     let (manager, sink) = navigation();
     sink.hold();
