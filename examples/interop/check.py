@@ -127,6 +127,7 @@ async def check_cancel(session, receiver):
     for attempt in ("first", "second"):
         answer = await call_json(session, "cancel_task", task_id=task)
         same(f"the {attempt} cancel", [answer["task_id"], answer["state"]], [task, "cancelled"])
+    before = len(receiver.events(task))
     ended = await call_json(session, "get_task", task_id=task)
     same("get_task", [ended[k] for k in ("state", "result", "failure")], ["cancelled", None, None])
     cancelled = (await call_json(session, "list_tasks", states=["cancelled"]))["tasks"]
@@ -134,6 +135,8 @@ async def check_cancel(session, receiver):
     await asyncio.sleep(2)
     events = receiver.events(task)
     same("the cancelled task's events", {e["type"] for e in events}, {"progress"})
+    # One that is being sent when the cancel is accepted cannot be recalled.
+    holds(f"at most one of {len(events)} events arrives after the cancel", len(events) <= before + 1)
     # Both are written in one form, so that they compare as text.
     same("its events after the cancel", [e for e in events if e["ts"] > ended["updated_at"]], [])
     done = (await call_json(session, "sleep_task", duration_s=0))["task_id"]

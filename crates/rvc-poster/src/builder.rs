@@ -119,6 +119,7 @@ impl EventPosterBuilder {
             clock: self.clock,
             attempt_timeout: self.attempt_timeout.min(LONGEST_TIME),
             skew: Mutex::new(SkewWatch::default()),
+            doubtful_since: Mutex::new(None),
         };
         let give_up_after = self.give_up_after.min(LONGEST_TIME);
         let engine = Engine::new(route, self.queue, self.max_connections, give_up_after);

@@ -1,6 +1,6 @@
 //! One attempt: connect if need be, sign, send, read the answer. All under one deadline.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, DATE, HOST, HeaderMap, HeaderName, RETRY_AFTER};
@@ -29,6 +29,8 @@ pub(crate) struct Route {
     pub(crate) clock: WallClock,
     pub(crate) attempt_timeout: Duration,
     pub(crate) skew: Mutex<SkewWatch>,
+    /// When the last attempt began that a kept connection left without an answer.
+    pub(crate) doubtful_since: Mutex<Option<Instant>>,
 }
 
 /// Gives the present time in unix seconds.
@@ -38,6 +40,8 @@ pub(crate) type WallClock = Box<dyn Fn() -> i64 + Send + Sync>;
 pub(crate) struct Courier {
     route: Arc<Route>,
     connection: Option<Connection>,
+    /// When the last attempt began that the connection brought an answer to.
+    answered: Option<Instant>,
     alarm: Alarm,
     /// The last `Date` that was compared with the clock.
     last_date: Option<HeaderValue>,
@@ -48,6 +52,7 @@ impl Courier {
         Self {
             route,
             connection: None,
+            answered: None,
             alarm: Alarm::default(),
             last_date: None,
         }
@@ -63,12 +68,23 @@ impl Courier {
         let limit = self.route.attempt_timeout;
         let deadline = now + limit;
         let mut connection = Opened::Earlier;
+        if self.is_doubtful() {
+            self.connection = None;
+        }
         let mut alarm = std::mem::take(&mut self.alarm);
         let exchange = self.exchange(event, departure, &mut connection);
         let result = match alarm.before(deadline, exchange).await {
-            Some(Ok(answer)) => self.conclude(answer, deadline, &mut alarm).await,
+            Some(Ok(answer)) => {
+                self.answered = Some(now);
+                self.conclude(answer, deadline, &mut alarm).await
+            }
             Some(Err(error)) => Err(error),
-            None if self.connection.is_some() => Err(DeliveryError::AnswerTimeout(limit)),
+            None if self.connection.is_some() => {
+                if connection == Opened::Earlier {
+                    self.route.doubt_kept_connections(now);
+                }
+                Err(DeliveryError::AnswerTimeout(limit))
+            }
             None => Err(DeliveryError::ConnectTimeout(limit)),
         };
         self.alarm = alarm;
@@ -88,6 +104,13 @@ impl Courier {
             None => std::future::pending().await,
         }
         self.connection = None;
+    }
+
+    /// Whether the connection may be dead without having said so: another one was silent since it
+    /// last brought an answer, as all of them are after a change of networks.
+    fn is_doubtful(&self) -> bool {
+        // Without a doubt nothing is earlier.
+        self.connection.is_some() && self.answered < *self.route.doubtful_since()
     }
 
     /// Sends the event and waits for the answer's head.
@@ -203,6 +226,18 @@ impl Route {
         headers.insert(&TIMESTAMP, header_value(signed.timestamp()));
         headers.insert(&SIGNATURE, header_value(signed.signature()));
         request
+    }
+
+    /// Has connections opened anew that brought no answer to an attempt which began since then.
+    fn doubt_kept_connections(&self, since: Instant) {
+        let mut doubtful_since = self.doubtful_since();
+        *doubtful_since = (*doubtful_since).max(Some(since));
+    }
+
+    fn doubtful_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.doubtful_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {

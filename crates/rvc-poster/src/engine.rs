@@ -13,6 +13,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rvc_wire::TaskId;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -118,8 +119,27 @@ impl Engine {
         let shed = state.outbox.push(event, now);
         let calls = state.calls(now);
         drop(state);
+        let is_somebody_called = calls.worker.is_some() || calls.timekeeper.is_some();
         self.make(calls);
+        if is_somebody_called {
+            let_other_threads_run_it();
+        }
         drop(shed);
+    }
+
+    /// Drops a task's events, except one that is being attempted, which is not attempted again.
+    pub(crate) fn forget(self: &Arc<Self>, task: &TaskId) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let dropped = state.outbox.forget_task(task);
+        // Without a task that fails, others may use its share of the connections.
+        let calls = state.all_calls(now);
+        self.tell_if_drained(&state);
+        drop(state);
+        self.make_all(calls);
+        if !dropped.is_empty() {
+            journal::forgotten(&self.route.server, task, dropped.len());
+        }
     }
 
     /// Ends a worker's last attempt and finds its next one.
@@ -163,10 +183,13 @@ impl Engine {
         let mut state = self.state();
         state.crew.left(place);
         state.runtime = None;
-        if let Some(line) = in_flight
-            && !matches!(state.phase, Phase::Closed(_))
-        {
-            state.outbox.abandon(line);
+        let dropped = in_flight
+            .filter(|_| !matches!(state.phase, Phase::Closed(_)))
+            .and_then(|line| state.outbox.abandon(line, Instant::now()));
+        self.tell_if_drained(&state);
+        drop(state);
+        if let Some(event) = dropped {
+            journal::forgotten(&self.route.server, event.task_id(), 1);
         }
     }
 
@@ -185,15 +208,10 @@ impl Engine {
         let Ticked { given_up, shed } = state.outbox.tick(now);
         let timer = state.outbox.next_change(now);
         state.timer = timer;
-        let mut calls = vec![state.calls(now)];
-        while calls.last().is_some_and(|calls| calls.worker.is_some()) {
-            calls.push(state.calls(now));
-        }
+        let calls = state.all_calls(now);
         self.tell_if_drained(&state);
         drop(state);
-        for calls in calls {
-            self.make(calls);
-        }
+        self.make_all(calls);
         for given_up in given_up {
             journal::gave_up(&self.route.server, &given_up);
         }
@@ -278,6 +296,12 @@ impl Engine {
         }
     }
 
+    fn make_all(self: &Arc<Self>, calls: Vec<Calls>) {
+        for calls in calls {
+            self.make(calls);
+        }
+    }
+
     fn make(self: &Arc<Self>, calls: Calls) {
         match calls.timekeeper {
             Some(TimekeeperCall::Ring) => self.timer_changed.notify_one(),
@@ -321,6 +345,22 @@ impl Engine {
     }
 }
 
+/// Lets another thread run what this one has just woken, should it be kept busy.
+///
+/// A thread of tokio's multi-thread runtime keeps the last task that it woke to itself, to run it
+/// after the present one. If that is a body that computes for a minute after its report, the
+/// report would wait as long, however many threads idle. One more task takes the place of the one
+/// that was woken, which goes to the queue that idle threads steal from, and wakes one of these.
+fn let_other_threads_run_it() {
+    let is_in_task = tokio::task::try_id().is_some();
+    if is_in_task
+        && let Ok(runtime) = Handle::try_current()
+        && runtime.runtime_flavor() == RuntimeFlavor::MultiThread
+    {
+        runtime.spawn(async {});
+    }
+}
+
 /// The poster is closed; its tasks end.
 pub(crate) struct PosterClosed;
 
@@ -341,6 +381,15 @@ impl State {
             None
         };
         Calls { worker, timekeeper }
+    }
+
+    /// Everybody whom the present state needs.
+    fn all_calls(&mut self, now: Instant) -> Vec<Calls> {
+        let mut calls = vec![self.calls(now)];
+        while calls.last().is_some_and(|calls| calls.worker.is_some()) {
+            calls.push(self.calls(now));
+        }
+        calls
     }
 
     /// How the next request leaves. Where tasks can run on several threads, one that waits for

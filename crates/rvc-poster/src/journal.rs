@@ -105,6 +105,35 @@ pub(crate) fn failed(
     );
 }
 
+/// What a task whose cancel was accepted had still to send.
+pub(crate) fn forgotten(server: &ServerName, task: &TaskId, events: usize) {
+    tracing::info!(
+        %server,
+        task_id = %task,
+        events,
+        "events that were not sent yet were dropped, their task was cancelled"
+    );
+}
+
+/// An attempt that was under way when its task was cancelled.
+pub(crate) fn not_repeated(
+    server: &ServerName,
+    attempt: &Attempt,
+    error: &DeliveryError,
+    took: Duration,
+) {
+    event_line!(
+        info,
+        server,
+        attempt.event,
+        attempt = attempt.number,
+        duration_ms = millis(took),
+        answer = error.answer(),
+        error = %error.chain(),
+        "attempt to deliver an event failed and is not repeated, its task was cancelled"
+    );
+}
+
 pub(crate) fn gave_up(server: &ServerName, given_up: &GivenUp) {
     let last_error = given_up.last_error.as_deref();
     event_line!(

@@ -48,15 +48,19 @@
 //! # Guarantees
 //!
 //! - *In order.* Of a task one event at a time is in flight, and the next one waits until it is
-//!   acknowledged, given up or dropped for lack of room. No task waits for another task's event,
+//!   acknowledged, given up, dropped for lack of room or forgotten. No task waits for another task's event,
 //!   as long as a connection is free. While the events of some tasks fail, these share half of
 //!   the connections with tasks of which nothing was acknowledged yet.
 //! - *At least once.* An event is sent until a 2xx answers, or for ten minutes from when it came
-//!   to the head of its task's line. It may arrive more often; `event_id` and body are the same
-//!   every time, the signature and its timestamp are those of the attempt.
+//!   to the head of its task's line, unless one of the next two rules drops it. It may arrive more
+//!   often; `event_id` and body are the same every time, the signature and its timestamp are those
+//!   of the attempt.
 //! - *Bounded.* A full queue drops progress, then watch events, then triggers of the longest
 //!   line; an end of a task or an event that was attempted, never. The gap in `seq` tells the
 //!   receiver to poll. Nothing survives the process.
+//! - *Silent once told so.* [`EventPoster::forget`] drops what a task has not sent yet. The one
+//!   event that is being attempted just then may still arrive, and is not attempted again. No
+//!   later event shows the gap in `seq`; who asked for the cancel knows, others poll.
 //! - *Harmless.* [`EventPoster::post`] never waits, fails or panics. An endpoint that hangs, drips
 //!   or never stops costs its own attempts and nothing else, and so does a [`Connector`] or a clock that panics.
 //!   Redirects are not followed.

@@ -1,7 +1,7 @@
 /// How much a poster keeps while it cannot deliver (contract decision 15).
 ///
-/// One part in sixteen of each limit is kept free for ends. Only ends can exceed a limit, when
-/// nothing else is left to give way: there is at most one for each task.
+/// One part in sixteen of each limit is kept free for ends. What never gives way can exceed a
+/// limit: ends and attempted events, at most one of each for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Events, those in flight included. 10,000 unless set.

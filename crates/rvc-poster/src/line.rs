@@ -1,7 +1,7 @@
 //! One task's events that are not acknowledged yet.
 //!
 //! Invariants:
-//! 1. The head was attempted at least once and leaves only by [`Line::pop`]; it is never shed.
+//! 1. The head was attempted at least once and leaves only by [`Line::pop`]; it never gives way.
 //! 2. Events leave in the order of their positions, except that shed ones leave a gap.
 //! 3. Every waiting event stands in the queue of its class, so that the oldest of a class is
 //!    found without a search, and the line's front is the smallest of four fronts.
@@ -111,6 +111,17 @@ impl Line {
             _ => ShedKind::Trigger,
         };
         Some((kind, event, was_front))
+    }
+
+    /// Removes everything but the head.
+    pub(crate) fn drop_waiting(&mut self) -> Vec<Arc<OutgoingEvent>> {
+        let waiting = self.waiting.iter_mut().flat_map(|class| class.drain(..));
+        let events: Vec<_> = waiting.map(|waiting| waiting.event).collect();
+        for event in &events {
+            self.size.subtract(event);
+        }
+        self.sheddable = Size::default();
+        events
     }
 
     fn front_class(&self) -> Option<usize> {

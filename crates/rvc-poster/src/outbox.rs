@@ -52,6 +52,8 @@ pub(crate) enum Finished {
     Retry(Instant),
     /// It is gone, unacknowledged.
     GaveUp(GivenUp),
+    /// It is gone, unacknowledged, because its task was forgotten.
+    Forgotten,
 }
 
 /// An event that was not acknowledged in its time.
@@ -134,15 +136,36 @@ impl Outbox {
                 Finished::Acknowledged
             }
             Err(error) => match self.schedule.failed(line, error, outcome.connection, now) {
+                _ if self.schedule.is_last_attempt(line) => {
+                    self.pop(line, now);
+                    Finished::Forgotten
+                }
                 Fate::Retry(at) => Finished::Retry(at),
                 Fate::GiveUp => Finished::GaveUp(self.give_up(line, now)),
             },
         }
     }
 
-    /// Ends an attempt that has no result.
-    pub(crate) fn abandon(&mut self, line: LineId) {
+    /// Ends an attempt that has no result; hands out the event if that was its last attempt.
+    pub(crate) fn abandon(&mut self, line: LineId, now: Instant) -> Option<Arc<OutgoingEvent>> {
         self.schedule.abandoned(line);
+        let was_last = self.schedule.is_last_attempt(line);
+        was_last.then(|| self.pop(line, now))
+    }
+
+    /// Drops a task's events, and hands them out. An attempt that is under way goes on, and is
+    /// its event's last one.
+    pub(crate) fn forget_task(&mut self, task: &TaskId) -> Vec<Arc<OutgoingEvent>> {
+        let Some(line) = self.queue.find(task) else {
+            return Vec::new();
+        };
+        let mut dropped = self.queue.drop_waiting(line);
+        if !self.schedule.make_attempt_last(line) {
+            // An event that waits for its next attempt.
+            dropped.extend(self.queue.pop(line));
+            self.forget(line);
+        }
+        dropped
     }
 
     /// Does what is due by time alone.
@@ -165,7 +188,7 @@ impl Outbox {
             .min()
     }
 
-    /// Lets the next probe go out at once, for a poster that is about to close.
+    /// Ends every delay once, for a poster that is about to close.
     pub(crate) fn hurry(&mut self, now: Instant) {
         self.schedule.hurry(now);
     }
@@ -198,8 +221,9 @@ impl Outbox {
     fn pop(&mut self, line: LineId, now: Instant) -> Arc<OutgoingEvent> {
         let event = self.queue.pop(line).expect("a busy line has an event");
         let more = !self.queue.is_line_empty(line);
+        let is_over = event.event_type().is_end() || self.schedule.is_last_attempt(line);
         self.schedule.next_event(line, more, now);
-        if !more && event.event_type().is_end() {
+        if !more && is_over {
             self.forget(line);
         } else {
             self.forget_excess();

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rvc_wire::ServerName;
+use rvc_wire::{ServerName, TaskId};
 use tokio::time::Instant;
 
 use crate::engine::Engine;
@@ -83,6 +83,10 @@ impl EventPoster {
 
     /// Takes an event for delivery. Never blocks, fails or panics.
     ///
+    /// It leaves as soon as a thread of the runtime is free, also when the one that posted it is
+    /// kept busy from then on. A current-thread runtime has no other one, and nothing leaves
+    /// before its thread is free again.
+    ///
     /// Outside a tokio runtime the event waits until the poster's tasks can run: in the runtime
     /// that it was built in, or else the first one that it is used in. After a close the event is
     /// dropped, which is logged.
@@ -93,8 +97,27 @@ impl EventPoster {
         }
     }
 
+    /// Sends no more of what a task has reported so far: for one whose cancel was accepted
+    /// (contract decision 19).
+    ///
+    /// The events that wait are dropped, whatever they are, those that wait for their next
+    /// attempt too; a log line says how many. What is exempt is an event that is being attempted
+    /// at this moment, and of a task that is one at most: its attempt cannot be recalled, goes on
+    /// to its end ([`attempt_timeout`](EventPosterBuilder::attempt_timeout), 10 s, at the latest)
+    /// and may still deliver it; if it fails, it is not repeated. Events posted afterwards are
+    /// delivered like any others.
+    pub fn forget(&self, task: &TaskId) {
+        if let Some(posting) = &self.posting {
+            posting.engine.forget(task);
+        }
+    }
+
     /// Takes no more events, delivers for at most `drain`, and reports what was left (contract
     /// decision 18).
+    ///
+    /// Whatever waits for its next attempt gets one at once, as far as connections are free: an
+    /// endpoint that refused it may be well again. It waits on only while a `Retry-After` of the
+    /// endpoint says so. What fails again follows its delays as before.
     ///
     /// A second call waits too, and gets the same report. Outside a tokio runtime there is nothing
     /// to wait for, and it reports at once.

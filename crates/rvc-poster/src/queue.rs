@@ -91,6 +91,11 @@ impl Queue {
         id
     }
 
+    /// The line of a task, if there is one.
+    pub(crate) fn find(&self, task: &TaskId) -> Option<LineId> {
+        self.by_task.get(task).copied()
+    }
+
     /// Adds an event to its line, and says what gave way for it: perhaps the event itself.
     pub(crate) fn push(&mut self, id: LineId, event: Arc<OutgoingEvent>) -> Vec<Shed> {
         self.size.add(&event);
@@ -109,14 +114,17 @@ impl Queue {
     /// Removes a line's next event.
     pub(crate) fn pop(&mut self, id: LineId) -> Option<Arc<OutgoingEvent>> {
         let event = self.change(id, Line::pop)?;
-        self.size.subtract(&event);
-        if event.event_type().is_end() {
-            self.ends.subtract(&event);
-        }
-        if self.ranking.is_some() && self.is_half_empty() {
-            self.ranking = None;
-        }
+        self.removed(&event);
         Some(event)
+    }
+
+    /// Removes what waits in a line: all but an event that was attempted.
+    pub(crate) fn drop_waiting(&mut self, id: LineId) -> Vec<Arc<OutgoingEvent>> {
+        let events = self.change(id, Line::drop_waiting);
+        for event in &events {
+            self.removed(event);
+        }
+        events
     }
 
     /// Forgets an empty line.
@@ -135,6 +143,16 @@ impl Queue {
             .flatten()
             .map(|(task, line)| (task, line.size().events))
             .filter(|&(_, events)| events > 0)
+    }
+
+    fn removed(&mut self, event: &OutgoingEvent) {
+        self.size.subtract(event);
+        if event.event_type().is_end() {
+            self.ends.subtract(event);
+        }
+        if self.ranking.is_some() && self.is_half_empty() {
+            self.ranking = None;
+        }
     }
 
     fn is_half_empty(&self) -> bool {

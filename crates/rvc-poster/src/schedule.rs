@@ -47,6 +47,10 @@ struct Plan {
     since: Instant,
     attempts: u32,
     last_error: Option<Arc<DeliveryError>>,
+    /// Before when the endpoint asked for no further attempt: now or earlier, if it did not.
+    asked_until: Instant,
+    /// Whether the event in flight is not to be attempted again, whatever its attempt comes to.
+    is_last_attempt: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +111,8 @@ impl Schedule {
                     since: now,
                     attempts: 0,
                     last_error: None,
+                    asked_until: now,
+                    is_last_attempt: false,
                 });
                 self.enter(id, Phase::Idle { since: now });
             }
@@ -180,6 +186,18 @@ impl Schedule {
             .cloned()
     }
 
+    /// Makes the attempt in flight the present event's last one; false if none is in flight.
+    pub(crate) fn make_attempt_last(&mut self, id: LineId) -> bool {
+        let plan = self.plan_mut(id);
+        plan.is_last_attempt = matches!(plan.phase, Phase::InFlight);
+        plan.is_last_attempt
+    }
+
+    /// Whether the present event is not to be attempted again.
+    pub(crate) fn is_last_attempt(&self, id: LineId) -> bool {
+        self.plan(id).is_last_attempt
+    }
+
     /// The attempt was broken off before it had a result; it does not count.
     pub(crate) fn abandoned(&mut self, id: LineId) {
         if let Some(outage) = &mut self.outage
@@ -228,9 +246,10 @@ impl Schedule {
         if give_up_at <= now {
             return Fate::GiveUp;
         }
-        let delay = retry::delay_after(plan.attempts).max(error.retry_after().unwrap_or_default());
         // A retry at or after the limit never happens: the expiry comes first.
-        let until = now.checked_add(delay).unwrap_or(give_up_at).min(give_up_at);
+        let after = |delay| now.checked_add(delay).unwrap_or(give_up_at).min(give_up_at);
+        plan.asked_until = after(error.retry_after().unwrap_or_default());
+        let until = after(retry::delay_after(plan.attempts)).max(plan.asked_until);
         self.leave(id);
         self.enter(id, Phase::Waiting { until });
         Fate::Retry(until)
@@ -243,6 +262,7 @@ impl Schedule {
         plan.since = now;
         plan.attempts = 0;
         plan.last_error = None;
+        plan.is_last_attempt = false;
         if more {
             self.enter_ready(id);
         } else {
@@ -267,11 +287,21 @@ impl Schedule {
         }
     }
 
-    /// Lets the next probe go out at once, for a poster that is about to close.
+    /// Ends every delay once, for a poster that is about to close: there may be no other attempt.
+    /// What the endpoint asked for by `Retry-After` stays (contract decision 13), and no more of
+    /// the delay than that.
     pub(crate) fn hurry(&mut self, now: Instant) {
         if let Some(outage) = &mut self.outage {
             outage.probe_now(now);
-            self.release_unreached();
+        }
+        for (_, id) in self.waiting.clone() {
+            self.leave(id);
+            let asked_until = self.plan(id).asked_until;
+            if asked_until > now {
+                self.enter(id, Phase::Waiting { until: asked_until });
+            } else {
+                self.enter_ready(id);
+            }
         }
     }
 
@@ -430,7 +460,7 @@ impl Standing {
 const STANDINGS: usize = 3;
 
 /// How many idle tasks are remembered, so that a healthy one that posts now and then keeps its
-/// standing. Cancelled tasks have no end event that would let them be forgotten.
+/// standing.
 const IDLE_LINES: usize = 1_024;
 
 #[cfg(test)]

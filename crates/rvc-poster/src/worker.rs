@@ -106,7 +106,10 @@ impl Worker {
                 journal::failed(server, &ended.attempt, error, took, retry_in);
             }
             (_, Finished::GaveUp(given_up)) => journal::gave_up(server, &given_up),
-            (Ok(()), Finished::Retry(_)) => {
+            (Err(error), Finished::Forgotten) => {
+                journal::not_repeated(server, &ended.attempt, error, took);
+            }
+            (Ok(()), Finished::Retry(_) | Finished::Forgotten) => {
                 unreachable!("an acknowledged event is not attempted again")
             }
         }

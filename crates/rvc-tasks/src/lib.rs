@@ -68,10 +68,17 @@
 //! # Guarantees
 //!
 //! - A task ends once. The end is recorded, its event posted and its `seq` allotted under one
-//!   lock; `seq` counts from 1 without a gap, in the order in which the sink sees the events.
+//!   lock; `seq` counts from 1 without a gap, in the order in which the sink sees the events. What
+//!   a sink has to drop leaves a gap for the receiver; a poll is the truth.
 //! - Once a cancel was accepted, the end is `cancelled` whatever the body returns, and no event
-//!   of the task is sent. No poll says `cancelled` before the body has stopped or its grace is
-//!   over. A body that has not begun by then never begins.
+//!   of the task is sent: none is posted, and those that wait in the sink are dropped, triggers
+//!   too. An event that is being sent at that moment, at most one, cannot be recalled: it may
+//!   arrive up to an attempt's time (10 s) later, and is not sent again. What is dropped is the
+//!   last of the task's `seq`, so no gap shows it; the cancel's answer and every poll say where
+//!   the task stands. A task that ended before the cancel keeps its events and its end, and those
+//!   that a close of the manager ends keep what they had reported, for the drain.
+//! - No poll says `cancelled` before the body has stopped or its grace is over. A body that has not
+//!   begun when the cancel is accepted never begins.
 //! - `stopped: true` means that the body came to its end in order: a droppable one was dropped,
 //!   a cooperative one returned within its grace. Anything else (a blocked thread, a panic, a
 //!   teardown that had to be cut off) is `stopped: false`, with a WARN: the robot may still be

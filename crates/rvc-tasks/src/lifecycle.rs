@@ -101,12 +101,8 @@ impl Stage {
     pub(crate) const fn admit(&self) -> Result<(), EmitError> {
         match self {
             Self::Running => Ok(()),
-            Self::Stopping(Seal::Cancel)
-            | Self::Ended {
-                end: End::Cancelled,
-                ..
-            } => Err(EmitError::Cancelled),
-            Self::Stopping(Seal::Deadline(_)) => Err(EmitError::TimedOut),
+            _ if self.is_cancelled() => Err(EmitError::Cancelled),
+            Self::Stopping(_) => Err(EmitError::TimedOut),
             Self::Ended { .. } => Err(EmitError::Ended),
         }
     }
@@ -157,6 +153,18 @@ impl Stage {
             stopped_late: false,
         };
         true
+    }
+
+    /// Whether the end is `cancelled`, or will be.
+    pub(crate) const fn is_cancelled(&self) -> bool {
+        matches!(
+            self,
+            Self::Stopping(Seal::Cancel)
+                | Self::Ended {
+                    end: End::Cancelled,
+                    ..
+                }
+        )
     }
 
     pub(crate) const fn has_ended(&self) -> bool {

@@ -145,7 +145,9 @@ impl TaskManager {
     /// not held.
     ///
     /// Accepting the cancel seals the outcome: the end is `cancelled`, whatever the body returns,
-    /// and no event of the task is sent any more. Cancels of the same task at the same time get
+    /// and no event of the task is sent any more: those that wait in the sink are dropped. The
+    /// one that is being sent at that moment cannot be recalled; it may arrive up to an attempt's
+    /// time (10 s) later, even after this has returned. Cancels of the same task at the same time get
     /// the same answer; a task that had ended is left as it is.
     ///
     /// # Cancel safety
@@ -153,7 +155,9 @@ impl TaskManager {
     /// Once polled, dropping it changes nothing: the teardown goes on by itself.
     pub async fn cancel(&self, task: &TaskId) -> Option<Cancelled> {
         let record = self.inner.get(task)?;
-        let stopped = match request_cancel(&self.inner, &record) {
+        let sealing = request_cancel(&self.inner, &record);
+        record.silence();
+        let stopped = match sealing {
             Sealing::Accepted | Sealing::UnderWay => {
                 record.ended().await;
                 record.stopped_in_time()
@@ -178,7 +182,8 @@ impl TaskManager {
     }
 
     /// Ends the server's work: no task starts any more, those that run are cancelled side by
-    /// side, and then the sink has its drain time for what is still to be delivered.
+    /// side, and then the sink has its drain time for what is still to be delivered: also for what
+    /// these tasks reported before, since nobody was told that they are cancelled.
     ///
     /// # Cancel safety
     ///

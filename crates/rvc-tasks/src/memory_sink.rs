@@ -9,6 +9,9 @@ use crate::EventSink;
 
 /// A sink that keeps every event, for tests. Clones share what they keep.
 ///
+/// It delivers at once, unless it is told to [`hold`](Self::hold) events back, as a poster must
+/// while the brain is out of reach.
+///
 /// # Examples
 ///
 /// ```
@@ -33,6 +36,8 @@ pub struct MemorySink(Arc<Mutex<Kept>>);
 #[derive(Debug, Default)]
 struct Kept {
     events: Vec<TaskEvent>,
+    held: Vec<TaskEvent>,
+    holds: bool,
     closed: bool,
 }
 
@@ -43,13 +48,27 @@ impl MemorySink {
         Self::default()
     }
 
-    /// Every event so far, in the order in which they were posted.
+    /// Holds back what is posted from now on: [`events`](Self::events) has none of it before the
+    /// [`release`](Self::release), and nothing of a task that is cancelled until then.
+    pub fn hold(&self) {
+        self.lock().holds = true;
+    }
+
+    /// Delivers what was held back, and holds nothing back any more.
+    pub fn release(&self) {
+        let mut kept = self.lock();
+        kept.holds = false;
+        let held = std::mem::take(&mut kept.held);
+        kept.events.extend(held);
+    }
+
+    /// Every event that was delivered so far, in the order in which they were posted.
     #[must_use]
     pub fn events(&self) -> Vec<TaskEvent> {
         self.lock().events.clone()
     }
 
-    /// The events of one task so far.
+    /// The events of one task that were delivered so far.
     #[must_use]
     pub fn events_of(&self, task: &TaskId) -> Vec<TaskEvent> {
         let kept = self.lock();
@@ -73,8 +92,17 @@ impl EventSink for MemorySink {
         let mut kept = self.lock();
         if !kept.closed {
             let event = TaskEvent::from_json(event.body()).expect("a posted event is an event");
-            kept.events.push(event);
+            let to = if kept.holds {
+                &mut kept.held
+            } else {
+                &mut kept.events
+            };
+            to.push(event);
         }
+    }
+
+    fn forget(&self, task: &TaskId) {
+        self.lock().held.retain(|event| event.task_id != *task);
     }
 
     fn close(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

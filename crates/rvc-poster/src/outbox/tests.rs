@@ -5,6 +5,7 @@ use std::io;
 use rvc_wire::EventType;
 
 use super::*;
+use crate::line::Size;
 use crate::sample;
 
 fn outbox(limits: QueueLimits) -> Outbox {
@@ -177,4 +178,70 @@ fn a_task_that_has_ended_is_forgotten() {
         deliver_all(&mut outbox, now);
     }
     assert_eq!(outbox.queue.line_of(&"new".parse().unwrap()).0, 0);
+}
+
+#[test]
+fn a_forgotten_task_leaves_nothing_behind_whatever_its_events_were_doing() {
+    let task = "a".parse().unwrap();
+    let start = Instant::now();
+    // Idle, ready, waiting for a retry, in flight and acknowledged, failed or abandoned.
+    for state in 0..6 {
+        let mut outbox = outbox(QueueLimits::default());
+        push(&mut outbox, "a", 1, EventType::Progress, start);
+        let mut line = None;
+        if state != 1 {
+            line = outbox.take(start).map(|attempt| attempt.line);
+        }
+        match (state, line) {
+            (0, Some(line)) => drop(outbox.finish(line, &acknowledged(), start)),
+            (2, Some(line)) => drop(outbox.finish(line, &unreached(), start)),
+            _ => {}
+        }
+        if state > 0 {
+            push(&mut outbox, "a", 2, EventType::TriggerFired, start);
+            push(&mut outbox, "a", 3, EventType::TaskDone, start);
+        }
+        let dropped = outbox.forget_task(&task).len();
+        assert_eq!(dropped, [0, 3, 3, 2, 2, 2][state], "{state}");
+        match (state, line) {
+            (3, Some(line)) => {
+                let finished = outbox.finish(line, &acknowledged(), start);
+                assert!(matches!(finished, Finished::Acknowledged));
+            }
+            (4, Some(line)) => {
+                let finished = outbox.finish(line, &unreached(), start);
+                assert!(matches!(finished, Finished::Forgotten));
+            }
+            (5, Some(line)) => {
+                let event = outbox.abandon(line, start).unwrap();
+                assert_eq!(event.seq().get(), 1);
+            }
+            _ => {}
+        }
+        assert!(outbox.is_empty(), "{state}");
+        assert_eq!(outbox.queue.size(), Size::default(), "{state}");
+        assert_eq!(outbox.queue.find(&task), None, "{state}");
+        let later = start + Duration::from_secs(1_000);
+        assert_eq!(deliver_all(&mut outbox, later), [], "{state}");
+    }
+}
+
+#[test]
+fn a_full_queue_has_room_again_when_a_task_is_forgotten() {
+    let now = Instant::now();
+    let mut outbox = outbox(QueueLimits {
+        events: 32,
+        bytes: 1 << 20,
+    });
+    for seq in 1..=100 {
+        push(&mut outbox, "a", seq, EventType::WatchEvent, now);
+        push(&mut outbox, "b", seq, EventType::WatchEvent, now);
+    }
+    assert_eq!(outbox.forget_task(&"a".parse().unwrap()).len(), 15);
+    for seq in 101..=115 {
+        push(&mut outbox, "b", seq, EventType::WatchEvent, now);
+    }
+    let seqs: Vec<_> = deliver_all(&mut outbox, now);
+    let b = |seq| ("b".to_owned(), seq);
+    assert_eq!(seqs, (86..=115).map(b).collect::<Vec<_>>());
 }

@@ -1,9 +1,10 @@
 use rvc_poster::EventPoster;
 use rvc_test::{Logs, Reply, ScriptedEndpoint};
+use rvc_wire::EventType;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::Level;
 
-use crate::support::{by_task, poster, progress, seconds, seqs, until};
+use crate::support::{assert_times, by_task, event, poster, progress, seconds, seqs, times, until};
 
 #[tokio::test(start_paused = true)]
 async fn closing_returns_as_soon_as_everything_is_delivered() {
@@ -69,6 +70,59 @@ async fn closing_probes_at_once_an_endpoint_that_was_out_of_reach() {
     sleep(seconds(50.0)).await;
     endpoint.come_back();
     assert!(poster.close(seconds(1.0)).await.is_complete());
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_attempts_once_more_at_once_what_was_refused_before() {
+    let start = Instant::now();
+    let endpoint = ScriptedEndpoint::answering([502; 8]);
+    let poster = poster(&endpoint);
+    for task in ["nav-1", "nav-2"] {
+        poster.post(progress(task, 1));
+        poster.post(event(task, 2, EventType::TaskDone));
+    }
+    // Refused at 0, 0.5, 2.5 and 10.5 s; the next attempt is due at 40.5 s.
+    sleep(seconds(20.0)).await;
+    assert_eq!(endpoint.received().len(), 8);
+
+    assert!(poster.close(seconds(5.0)).await.is_complete());
+
+    assert!(start.elapsed() < seconds(20.1), "{:?}", start.elapsed());
+    for task in ["nav-1", "nav-2"] {
+        assert_eq!(seqs(&endpoint, task), [1, 1, 1, 1, 1, 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_attempts_what_is_refused_again_no_more_often_than_its_delays_say() {
+    let start = Instant::now();
+    let endpoint = by_task(|_| Some(Reply::status(502)));
+    let poster = poster(&endpoint);
+    poster.post(progress("nav-1", 1));
+    sleep(seconds(5.0)).await;
+    assert_eq!(poster.close(seconds(5.0)).await.total(), 1);
+    assert_times(&times(&endpoint, start), &[0.0, 0.5, 2.5, 5.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_waits_as_long_as_the_endpoint_asks_and_no_longer() {
+    // Refused four times, the last time at 10.5 s; the delay of our own ends at 40.5 s.
+    for (retry_after, last) in [("5", Some(15.5)), ("1", Some(12.0)), ("600", None)] {
+        let start = Instant::now();
+        let refusal = Reply::status(503).header("retry-after", retry_after);
+        let refusals = [502, 502, 502].map(Reply::status).into_iter();
+        let endpoint = ScriptedEndpoint::answering(refusals.chain([refusal]));
+        let poster = poster(&endpoint);
+        poster.post(progress("nav-1", 1));
+        sleep(seconds(12.0)).await;
+
+        let report = poster.close(seconds(5.0)).await;
+
+        assert_eq!(report.is_complete(), last.is_some(), "{retry_after}");
+        let mut expected = vec![0.0, 0.5, 2.5, 10.5];
+        expected.extend(last);
+        assert_times(&times(&endpoint, start), &expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 
 mod answers;
 mod close;
+mod forget;
 mod hung;
 mod keep_alive;
 mod logs;

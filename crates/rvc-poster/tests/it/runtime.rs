@@ -1,4 +1,4 @@
-use rvc_test::{Logs, ScriptedEndpoint};
+use rvc_test::{Logs, Reply, ScriptedEndpoint};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 use tracing::Level;
@@ -91,4 +91,28 @@ fn a_poster_survives_its_runtime_and_loses_no_event() {
         assert!(poster.close(seconds(60.0)).await.is_complete());
     });
     assert_eq!(seqs(&endpoint, "nav-1"), [1, 2, 3, 4]);
+}
+
+#[test]
+fn an_event_leaves_while_the_thread_that_posted_it_is_blocked() {
+    let (arrived, arrival) = std::sync::mpsc::channel();
+    let endpoint = ScriptedEndpoint::new(move |_| {
+        arrived.send(()).unwrap();
+        Reply::status(200)
+    });
+    let two_threads = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let body = async move {
+        let poster = poster(&endpoint);
+        for seq in 1..=50 {
+            poster.post(progress("nav-1", seq));
+            // Far longer than any delivery, so that only one that waits for this thread fails.
+            arrival.recv_timeout(seconds(30.0)).unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    two_threads.block_on(async { tokio::spawn(body).await.unwrap() });
 }

@@ -126,6 +126,19 @@ impl Record {
         }
     }
 
+    /// Has the sink drop what it has not sent yet, if the task is cancelled. One that ended first
+    /// keeps its events.
+    pub(crate) fn silence(&self) {
+        let ledger = self.lock();
+        if !ledger.stage.is_cancelled() {
+            return;
+        }
+        // A sink that panics must not keep the body from being stopped.
+        if catch_unwind(AssertUnwindSafe(|| self.port.sink.forget(&self.id))).is_err() {
+            tracing::error!(task_id = %self.id, "the event sink panicked, events may still be sent");
+        }
+    }
+
     /// Sees to it that a report that is held back goes out when its time comes.
     fn arm_thinning_timer(self: &Arc<Self>, ledger: &mut Ledger, now: Instant) {
         let wait = ledger

@@ -65,7 +65,7 @@ mod memory {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use rvc_tasks::{EventSink, EventType, OutgoingEvent, TaskManager, payload};
+    use rvc_tasks::{EventSink, EventType, OutgoingEvent, TaskId, TaskManager, payload};
 
     use crate::support::spec;
 
@@ -79,6 +79,8 @@ mod memory {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
         }
+
+        fn forget(&self, _: &TaskId) {}
 
         fn close(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
             Box::pin(async {})

@@ -35,6 +35,10 @@ impl EventSink for CountingPoster {
         self.poster.post(event);
     }
 
+    fn forget(&self, task: &TaskId) {
+        self.poster.forget(task);
+    }
+
     fn close(&self, drain: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         EventSink::close(&self.poster, drain)
     }

@@ -126,3 +126,18 @@ fn a_cancelled_task_has_no_end_event() {
     seen.arrived[2].event_type = EventType::Progress;
     assert!(faults(&expected, &seen).is_empty());
 }
+
+#[test]
+fn of_a_cancelled_task_what_was_not_sent_yet_may_be_missing_and_nothing_before_it() {
+    let expected = Expected {
+        state: TaskState::Cancelled,
+        ..expected()
+    };
+    let mut seen = good();
+    seen.states.insert(id(), TaskState::Cancelled);
+    seen.arrived.pop();
+    assert!(faults(&expected, &seen).is_empty());
+
+    seen.arrived.remove(0);
+    assert!(faults(&expected, &seen)[0].contains("[2] arrived"));
+}
