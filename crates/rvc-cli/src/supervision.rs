@@ -88,7 +88,7 @@ impl Supervision {
         let dialer = HttpDialer::builder()
             .tokens(Arc::new(self.tokens.clone()))
             .max_result_bytes(self.max_result_bytes)
-            // A cancel does not wait for polls.
+            // Room for the call of each step, and for what is told besides.
             .calls_per_server(self.concurrency_per_registration.saturating_mul(2));
         Ok(dialer.build()?)
     }
@@ -209,7 +209,7 @@ async fn show_progress<T>(durable: &Durable, action: &ActionId, mut line: Progre
     }
 }
 
-/// For one call to cancel a task, which is bounded by itself at 10 s, and a look at it.
+/// For one call to cancel a task, which is bounded by --request-timeout (10 s), and a look at it.
 const LAST_CHANCE: Duration = Duration::from_secs(15);
 
 const GLANCE: Duration = Duration::from_millis(100);
@@ -222,7 +222,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// One whose supervisor panics at once, since nothing but a test can look at its clock.
+    /// One whose supervisor panics at once: only the test itself, which is no task, may look at
+    /// the clock.
     pub(crate) fn broken() -> Durable {
         let store = SqliteOptions::memory().inline().clock(|| {
             assert_eq!(tokio::task::try_id(), None, "a fault of the program");
