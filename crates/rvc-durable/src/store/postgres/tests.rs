@@ -4,6 +4,7 @@
 mod cuts;
 mod opening;
 mod outages;
+mod pace;
 mod proxy;
 mod replicas;
 
