@@ -105,9 +105,10 @@ struct World {
 
 const DATABASE: &str = "chaos";
 
-/// The database as it is reached over a proxy.
-fn database_url(link: &FaultProxy) -> String {
-    format!("postgres://postgres@{}/{DATABASE}", link.address())
+/// The database as it is reached over a proxy. It knows by `name` who writes.
+fn database_url(link: &FaultProxy, name: &str) -> String {
+    let address = link.address();
+    format!("postgres://postgres@{address}/{DATABASE}?application_name={name}")
 }
 
 impl World {
@@ -121,7 +122,7 @@ impl World {
 
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let host_link = Arc::new(link());
-        let durable = runtime.block_on(open(&database_url(&host_link)));
+        let durable = runtime.block_on(open(&database_url(&host_link, "host")));
         witness::install(&cluster);
         let host = Host::new(durable, host_journal.clone());
         let servers: Vec<_> = (0..SERVERS)
@@ -214,10 +215,7 @@ impl World {
                 "a supervisor did not end in order: {status:?}"
             );
         }
-        let url = format!(
-            "postgres://postgres@{}/{DATABASE}",
-            self.host_link.address()
-        );
+        let url = database_url(&self.host_link, "host");
         let answer = crate::rvc::run(["action", "list", "--json", "--db", &url], "");
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         host::final_outcomes(&answer.stdout, &self.host_journal);
@@ -268,7 +266,9 @@ struct Evidence {
 
 impl Evidence {
     fn forget(self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        if std::env::var_os("RVC_TMP_KEEP").is_none() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
         std::mem::forget(self);
     }
 }

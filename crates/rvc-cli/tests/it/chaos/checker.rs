@@ -8,13 +8,18 @@
 //! 4. After a cancel was acknowledged there is no outcome but `cancelled`, and without a wish to
 //!    cancel there is no `CANCELLED`.
 //! 5. A result is one that this action's server wrote down, for this action, as it ended.
-//! 6. What failed for want of an answer failed while there were faults that can take it; but for
-//!    one start in a hundred whose lease ran out, as it may on a machine that is busy.
+//! 6. What failed for want of an answer failed of a fault that can take it: of its server, or of
+//!    the supervisor that held the start, as the database saw who that was; but for one start in
+//!    a hundred whose lease ran out, as it may on a machine that is busy.
 //! 7. Phases go only along the arrows, and a remote task is linked once.
 //! 8. Nothing is open at the end.
+//! 9. Of the actions that nothing but a fault keeps from a good end, most come to it; and nearly
+//!    all that began when the faults were over.
 
 mod database;
+mod floor;
 mod life;
+mod lost;
 mod outcome;
 mod trouble;
 
@@ -56,6 +61,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
             what,
         }));
     }
+    violations.extend(judge.floors(&lives, entries));
     let ran_out = |violation: &Violation| violation.what.starts_with(LEASE_RAN_OUT);
     let count = violations.iter().filter(|it| ran_out(it)).count();
     // A busy machine stops a process as well as a signal does, but not often.

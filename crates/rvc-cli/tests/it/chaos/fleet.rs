@@ -44,7 +44,8 @@ impl Member {
 
     fn born(&self) -> Child {
         let mut command = crate::rvc::command(["supervise", "--db"]);
-        command.arg(super::database_url(&self.link));
+        let name = format!("supervisor-{}", self.index);
+        command.arg(super::database_url(&self.link, &name));
         command.args(["--lease", &format!("{}ms", LEASE.as_millis())]);
         command.args(["--min-poll", "50ms", "--max-poll", "400ms"]);
         command

@@ -102,6 +102,8 @@ pub(super) struct Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Wrote {
     pub(super) transaction: String,
+    /// The name of the connection that it came over: the host's, or a supervisor's.
+    pub(super) writer: String,
     /// outcome, action, phase or linkage.
     pub(super) what: String,
     /// INSERT, UPDATE or DELETE.
@@ -109,6 +111,12 @@ pub(super) struct Wrote {
     pub(super) action: String,
     pub(super) before: Option<String>,
     pub(super) after: Option<String>,
+}
+
+impl Wrote {
+    pub(super) fn supervisor(&self) -> Option<usize> {
+        self.writer.strip_prefix("supervisor-")?.parse().ok()
+    }
 }
 
 /// A row at the end.

@@ -36,6 +36,7 @@ CREATE TABLE chaos_seen (
     n bigserial PRIMARY KEY,
     at bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     transaction text NOT NULL DEFAULT txid_current()::text,
+    writer text NOT NULL DEFAULT current_setting('application_name'),
     what text NOT NULL,
     change text NOT NULL,
     action text NOT NULL,
@@ -81,7 +82,7 @@ CREATE TRIGGER chaos_linkage AFTER UPDATE ON mcp_action_tasks
 
 const WRITTEN: &str = "
 SELECT at || ' ' || json_build_object('seen', 'wrote', 'transaction', transaction,
-    'what', what, 'change', change, 'action', action, 'before', before, 'after', after)
+    'writer', writer, 'what', what, 'change', change, 'action', action, 'before', before, 'after', after)
 FROM chaos_seen ORDER BY n";
 
 const ROWS: &str = "

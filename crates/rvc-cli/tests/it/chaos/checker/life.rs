@@ -66,18 +66,13 @@ pub(super) fn read(entries: &[Entry]) -> (BTreeMap<&str, Life<'_>>, HashMap<&str
 }
 
 impl Life<'_> {
-    /// When the last start was about to be sent. Nothing that was over long before explains why
-    /// its answer is missing.
-    pub(super) fn sent_at(&self) -> u64 {
-        let phases = self.wrote.iter().rev();
-        let sending = |wrote: &&(u64, &Wrote)| {
-            wrote.1.what == "phase" && wrote.1.after.as_deref() == Some("sending")
-        };
-        phases
-            .filter(sending)
-            .map(|(at, _)| *at)
-            .next()
-            .unwrap_or(u64::MAX)
+    /// When the last start was about to be sent, and by which supervisor.
+    pub(super) fn sent(&self) -> Option<(u64, Option<usize>)> {
+        let is_sending =
+            |wrote: &Wrote| wrote.what == "phase" && wrote.after.as_deref() == Some("sending");
+        let mut phases = self.wrote.iter().rev();
+        let (at, wrote) = phases.find(|(_, wrote)| is_sending(wrote))?;
+        Some((*at, wrote.supervisor()))
     }
 
     pub(super) fn ended_at(&self) -> Option<u64> {

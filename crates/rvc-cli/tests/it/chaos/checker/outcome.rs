@@ -1,8 +1,9 @@
 //! Whether an outcome is the one that the action should have.
 
 use super::super::history::{Outcome, Submitted};
-use super::super::schedule::{Fault, SUPERVISORS};
+use super::super::schedule::Fault;
 use super::life::Life;
+use super::lost::is_forsaken;
 use super::{Judge, LEASE_RAN_OUT};
 
 impl Judge<'_> {
@@ -68,26 +69,7 @@ impl Judge<'_> {
             "EXECUTION_DEADLINE_EXCEEDED" => submitted
                 .deadline_ms
                 .is_some_and(|limit| window.end >= window.start + limit * 1_000),
-            "START_OUTCOME_UNKNOWN" => {
-                self.troubles
-                    .any(&(life.sent_at()..window.end), |fault| match fault {
-                        Fault::CutServer(n)
-                        | Fault::StallServer(n)
-                        | Fault::RestartServer(n)
-                        | Fault::LoseServerAnswer(n)
-                        | Fault::DelayServer(n) => n == server,
-                        // Of the process that sent it, whichever that was. The host sends nothing.
-                        Fault::KillSupervisor(_)
-                        | Fault::StopSupervisor(_)
-                        | Fault::CrashDatabase => true,
-                        // In order: it finishes what it has begun.
-                        Fault::EndSupervisor(_) => false,
-                        Fault::CutDatabase(n)
-                        | Fault::RefuseDatabase(n)
-                        | Fault::StallDatabase(n)
-                        | Fault::LoseDatabaseAnswer(n) => n < SUPERVISORS,
-                    })
-            }
+            "START_OUTCOME_UNKNOWN" => self.was_lost(life, server, outcome, window.end),
             "REMOTE_TASK_MISSING" => submitted.tool != "dock" && restarted(),
             "SERVER_RESTARTED" => {
                 matches!(submitted.tool.as_str(), "dock" | "spill") && restarted()
@@ -95,7 +77,7 @@ impl Judge<'_> {
             _ => false,
         };
         if !is_explained {
-            let what = if outcome.said.contains("ended before it recorded an answer") {
+            let what = if is_forsaken(outcome) {
                 LEASE_RAN_OUT
             } else {
                 "nothing explains"
@@ -175,7 +157,7 @@ pub(super) fn result(
 }
 
 /// The code that a tool fails with, if it runs to its end.
-fn expected(tool: &str) -> Option<&'static str> {
+pub(super) fn expected(tool: &str) -> Option<&'static str> {
     Some(match tool {
         "jam" | "scratch" => "TOOL_ERROR",
         "fall" => "-32050",
