@@ -7,18 +7,19 @@
 //!  supervisor 3 ──┘          └──────────┘              └─► server 1
 //!   SIGKILL, SIGSTOP          immediate stops      cuts, stalls, lost answers
 //!
-//!  host.jsonl  faults.jsonl  database.jsonl  server-0-1.jsonl  server-0-2.jsonl … ──► checker
+//!  host.jsonl  foreign.jsonl  faults.jsonl  database.jsonl  server-0-1.jsonl  server-0-2.jsonl … ──► checker
 //! ```
 //!
 //! `RVC_CHAOS_SECONDS` says for how long (120), `RVC_CHAOS_SEED` repeats a schedule. A schedule
 //! is the whole of what the test does; how processes interleave under it is the machine's.
 //! Supervisors are `rvc supervise`, servers are this binary again, and each is a process. The
-//! host is this one.
+//! host is this one; some actions belong to a foreign host, which is a directory.
 
 mod checker;
 mod dice;
 mod faults;
 mod fleet;
+mod foreign;
 mod history;
 mod host;
 mod schedule;
@@ -39,10 +40,12 @@ use rvc_test::{FaultProxy, Target};
 
 use self::faults::Stage;
 use self::fleet::Member;
+use self::foreign::Foreign;
 use self::history::{Journal, now};
 use self::host::Host;
 use self::schedule::{SERVERS, SUPERVISORS, Schedule};
 use self::server::Server;
+use crate::kill::foreign::Submitting;
 
 #[test]
 #[ignore = "needs PostgreSQL and minutes; `cargo xtask ci postgres` runs it"]
@@ -122,9 +125,17 @@ impl World {
 
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let host_link = Arc::new(link());
-        let durable = runtime.block_on(open(&database_url(&host_link, "host")));
+        let store = runtime.block_on(PostgresStore::open(&database_url(&host_link, "host")));
+        let store = store.unwrap();
+        let durable = |options| {
+            let _inside = runtime.enter();
+            Durable::new(store.clone(), HttpDialer::new().unwrap(), options)
+        };
         witness::install(&cluster);
-        let host = Host::new(durable, host_journal.clone());
+        let foreign = durable(SupervisorOptions::new().host(Arc::new(Submitting)));
+        let foreign = Foreign::new(foreign, foreign::directory(folder));
+        let durable = durable(SupervisorOptions::new());
+        let host = Host::new(durable, foreign, host_journal.clone());
         let servers: Vec<_> = (0..SERVERS)
             .map(|index| Arc::new(Server::start(index, folder)))
             .collect();
@@ -219,13 +230,10 @@ impl World {
         let answer = crate::rvc::run(["action", "list", "--json", "--db", &url], "");
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         host::final_outcomes(&answer.stdout, &self.host_journal);
+        let directory = foreign::directory(&self.folder);
+        foreign::dump(&directory, &Journal::create(&self.folder, "foreign"));
         witness::dump(&self.cluster, &Journal::create(&self.folder, "database"));
     }
-}
-
-async fn open(url: &str) -> Durable {
-    let store = PostgresStore::open(url).await.unwrap();
-    Durable::new(store, HttpDialer::new().unwrap(), SupervisorOptions::new())
 }
 
 /// How often each outcome came, so that a reader sees what the run was worth.
@@ -243,6 +251,8 @@ fn report(entries: &[history::Entry]) {
                 let fault = format!("{fault:?}");
                 format!("fault {}", fault.split('(').next().unwrap_or_default())
             }
+            history::Seen::Delivering { .. } => "delivery to the foreign host".to_owned(),
+            history::Seen::Delivered { .. } => "delivery that the foreign host took".to_owned(),
             history::Seen::SupervisorEnded { .. } => "a supervisor ended by itself".to_owned(),
             _ => continue,
         };
@@ -266,9 +276,7 @@ struct Evidence {
 
 impl Evidence {
     fn forget(self) {
-        if std::env::var_os("RVC_TMP_KEEP").is_none() {
-            let _ = fs::remove_dir_all(&self.folder);
-        }
+        let _ = fs::remove_dir_all(&self.folder);
         std::mem::forget(self);
     }
 }

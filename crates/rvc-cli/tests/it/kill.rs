@@ -4,7 +4,7 @@
 //! ledger, outcome and action commit together.
 
 mod clock;
-mod foreign;
+pub(crate) mod foreign;
 mod random;
 mod stopped;
 

@@ -87,7 +87,7 @@ FROM chaos_seen ORDER BY n";
 
 const ROWS: &str = "
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint || ' ' || json_build_object(
-    'seen', 'row', 'action', t.action_id, 'phase', t.phase, 'state', a.state,
+    'seen', 'row', 'action', t.action_id, 'phase', t.phase, 'state', coalesce(a.state, 'foreign'),
     'is_open', t.next_due IS NOT NULL, 'starts', t.starts,
     'remote_task', t.remote_task_id, 'cancels_asked', t.cancel_asked)
 FROM mcp_action_tasks t LEFT JOIN actions a USING (action_id) ORDER BY t.action_id";

@@ -42,7 +42,9 @@ impl Judge<'_> {
             && life.cancelling.is_none()
             && submitted.deadline_ms.is_none()
             && expected(&submitted.tool).is_none()
-            && !self.runs.contains_key(submitted.run.as_str())
+            && self
+                .run(submitted)
+                .is_none_or(|run| run.cancelling.is_none())
     }
 }
 

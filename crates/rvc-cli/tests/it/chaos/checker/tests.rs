@@ -18,6 +18,7 @@ impl Tale {
         tale.tell(Seen::Submitting(Submitted {
             action: A.to_owned(),
             run: "r".to_owned(),
+            is_foreign: false,
             server: 0,
             tool: tool.to_owned(),
             policy: policy.to_owned(),
@@ -164,6 +165,182 @@ fn outcome(phase: &str, code: Option<&str>, said: &str) -> Seen {
 
 fn began(fault: Fault) -> Seen {
     Seen::FaultBegan { fault }
+}
+
+/// `drive` for a foreign host, up to its outcome.
+fn accepted() -> Tale {
+    Tale::begun("drive", "at_most_once")
+        .without(is_written("action"))
+        .changed(|seen| {
+            if let Seen::Submitting(it) = seen {
+                it.is_foreign = true;
+            }
+        })
+        .and(wrote(
+            "phase",
+            "UPDATE",
+            "3",
+            Some("sending"),
+            Some("working"),
+        ))
+        .and(Seen::End(work(0, 1, VALUE)))
+        .and(wrote("outcome", "INSERT", "4", None, Some("completed ")))
+        .and(wrote(
+            "phase",
+            "UPDATE",
+            "4",
+            Some("working"),
+            Some("accepted"),
+        ))
+}
+
+impl Tale {
+    fn delivered_by(self, process: u32) -> Self {
+        let action = A.to_owned();
+        let (run, phase) = ("r".to_owned(), "completed".to_owned());
+        self.and(Seen::Looked {
+            process,
+            action: action.clone(),
+        })
+        .and(Seen::AskedForRun { process, run })
+        .and(Seen::Delivering {
+            process,
+            action,
+            phase,
+        })
+    }
+
+    fn finished(self, state: &str) -> Self {
+        self.and(Seen::Finishing {
+            action: A.to_owned(),
+            state: state.to_owned(),
+        })
+    }
+
+    /// With the end of a foreign host's action, and what the host has of it.
+    fn left(self, phase: &str, taken: Option<&str>) -> Self {
+        let code = (phase == "cancelled").then_some("CANCELLED");
+        let said = if code.is_none() { VALUE } else { "" };
+        let tale = self
+            .and(wrote("phase", "UPDATE", "5", Some("accepted"), Some(phase)))
+            .and(outcome(phase, code, said))
+            .and(Seen::Row(Row {
+                action: A.to_owned(),
+                phase: phase.to_owned(),
+                state: "foreign".to_owned(),
+                is_open: false,
+                starts: 1,
+                remote_task: None,
+                cancels_asked: 0,
+            }));
+        taken.into_iter().fold(tale, |tale, taken| {
+            tale.and(Seen::Delivered {
+                action: A.to_owned(),
+                phase: taken.to_owned(),
+            })
+        })
+    }
+}
+
+#[test]
+fn what_a_foreign_host_may_be_told_is_not_blamed() {
+    let once = || accepted().delivered_by(7);
+    for (name, tale) in [
+        (
+            "once",
+            once()
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "by two that raced",
+            once()
+                .delivered_by(8)
+                .finished("completed")
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "suppressed",
+            accepted()
+                .and(cancelling())
+                .and(cancelled())
+                .left("cancelled", None),
+        ),
+        (
+            "overtaken by its cancel",
+            once()
+                .and(cancelling())
+                .and(cancelled())
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+    ] {
+        assert_eq!(tale.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_foreign_host_was_told_twice_wrongly_or_too_late_is_seen() {
+    let once = || accepted().delivered_by(7);
+    let cancel = |tale: Tale| tale.and(cancelling()).and(cancelled());
+    let is_question = |seen: &Seen| matches!(seen, Seen::AskedForRun { .. });
+    assert_blamed(&[
+        ("the host took []", accepted().left("completed", None)),
+        (
+            "the host took [\"failed\"]",
+            once()
+                .finished("completed")
+                .left("completed", Some("failed")),
+        ),
+        (
+            "it ended at the host as []",
+            once().left("completed", Some("completed")),
+        ),
+        (
+            "it ended at the host as",
+            once()
+                .finished("failed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "the host was not asked before",
+            once()
+                .without(is_question)
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "it was delivered again",
+            once()
+                .finished("completed")
+                .delivered_by(8)
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "had said that it is cancelled",
+            cancel(accepted())
+                .delivered_by(7)
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "nobody had asked for that",
+            accepted().left("cancelled", None),
+        ),
+        (
+            "a phase went astray",
+            once()
+                .finished("completed")
+                .left("completed", Some("completed"))
+                .changed(|seen| {
+                    if let Seen::Submitting(it) = seen {
+                        it.is_foreign = false;
+                    }
+                }),
+        ),
+    ]);
 }
 
 fn cancelling() -> Seen {
