@@ -20,21 +20,22 @@ impl Watch {
         let database = Database::create().await;
         drop(database.store().await);
         let client = database.client().await;
-        // Deferred: what it reads is what the commit goes by.
-        let mut sql = "CREATE TABLE pace (pace text);
-             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 INSERT INTO pace VALUES (current_setting('synchronous_commit'));
-                 RETURN NULL; END $$;"
-            .to_owned();
-        for table in TABLES {
-            sql += &format!(
+        let triggers = TABLES.map(|table| {
+            format!(
                 "CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON {table}
                  DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note();"
-            );
-        }
-        // A server that waits for nothing unless it is told to.
-        sql += &format!(
-            "ALTER DATABASE {} SET synchronous_commit = off",
+            )
+        });
+        // Deferred: what it reads is what the commit goes by. And a server that waits for
+        // nothing unless it is told to.
+        let sql = format!(
+            "CREATE TABLE pace (pace text);
+             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO pace VALUES (current_setting('synchronous_commit'));
+                 RETURN NULL; END $$;
+             {}
+             ALTER DATABASE {} SET synchronous_commit = off",
+            triggers.concat(),
             database.name
         );
         client.batch_execute(&sql).await.unwrap();
