@@ -50,7 +50,6 @@ impl Outcomes {
     }
 }
 
-/// The world's server, as `robot`.
 /// Submits and asks on a world's database, and supervises nothing.
 async fn host(world: &World, options: SupervisorOptions) -> Durable {
     let dialer = HttpDialer::new().unwrap();
@@ -62,6 +61,7 @@ async fn host(world: &World, options: SupervisorOptions) -> Durable {
     }
 }
 
+/// The world's server, as `robot`.
 fn registration(world: &World) -> Registration {
     Registration {
         id: "robot".parse().unwrap(),
