@@ -103,7 +103,7 @@ fn arguments(runner: Runner, selection: Selection) -> Vec<&'static str> {
         "(package(rvc-examples) & binary(interop)) | (package(rvc-durable) & test(fastmcp::))";
     // With a cluster beside them, the tests that run without one as well run on it.
     const POSTGRES: &str = "((package(rvc-durable) - test(fastmcp::)) \
-        | (package(rvc-cli) & test(/^(chaos|durable|kill)::/)) \
+        | (package(rvc-cli) & test(/^(chaos|durable|kill|operator)::/)) \
         | (package(rvc-test) & test(postgres::))) \
         - test(soak)";
     let (command, chosen): (&[&str], &[&str]) = match runner {

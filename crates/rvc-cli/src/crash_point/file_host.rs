@@ -1,6 +1,7 @@
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use rvc_durable::plan::RunState;
 use rvc_durable::{
@@ -12,9 +13,9 @@ type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, HostError>>
 
 /// A foreign host in a directory: the smallest that survives its process.
 ///
-/// `registration.json` is what everybody may use, a file `cancelled` cancels every run,
-/// `delivered-<ACTION>` is an outcome that was taken, and `log` has a line for each call that
-/// changes something.
+/// `registration-<ID>.json` is what everybody may use, a file `cancelled-<RUN>` cancels the run,
+/// `delivered-<ACTION>` is an outcome that was taken, and `log` has a line for each call, written
+/// before it is answered: microseconds since 1970, the process, and what it is about.
 pub(super) struct FileHost(PathBuf);
 
 impl FileHost {
@@ -23,43 +24,55 @@ impl FileHost {
     }
 
     fn log(&self, line: &str) -> io::Result<()> {
+        let (now, process) = (UNIX_EPOCH.elapsed(), std::process::id());
+        let now = now.map_err(io::Error::other)?.as_micros();
         let path = self.0.join("log");
         let mut log = OpenOptions::new().append(true).create(true).open(path)?;
-        log.write_all(format!("{line}\n").as_bytes())?;
-        log.sync_all()
+        // One write, so that neither a kill nor another process divides it.
+        log.write_all(format!("{now} {process} {line}\n").as_bytes())
     }
 
+    /// Whole or not at all, and once: a second one changes nothing.
     fn take(&self, delivery: &Delivery) -> io::Result<()> {
-        self.log(&format!("deliver {}", delivery.action))?;
-        match File::create_new(delivered(&self.0, &delivery.action)) {
-            Ok(mut taken) => {
-                taken.write_all(delivery.outcome.phase.as_str().as_bytes())?;
-                taken.sync_all()
-            }
-            // A second one changes nothing.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
+        let (action, phase) = (&delivery.action, delivery.outcome.phase.as_str());
+        self.log(&format!("deliver {action} {phase}"))?;
+        let draft = self
+            .0
+            .join(format!("draft-{action}-{}", std::process::id()));
+        fs::write(&draft, phase)?;
+        match fs::hard_link(&draft, delivered(&self.0, action)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => fs::remove_file(draft),
         }
     }
 
+    fn run(&self, run: &RunId) -> io::Result<RunState> {
+        self.log(&format!("asks {run}"))?;
+        let is_cancelled = self.0.join(format!("cancelled-{run}")).exists();
+        Ok(if is_cancelled {
+            RunState::Cancelled
+        } else {
+            RunState::Active
+        })
+    }
+
     fn registration(&self, id: &RegistrationId) -> io::Result<Option<Registration>> {
-        let text = fs::read_to_string(self.0.join("registration.json"))?;
-        let known: Registration = serde_json::from_str(&text)?;
-        Ok((known.id == *id).then_some(known))
+        match fs::read_to_string(self.0.join(format!("registration-{id}.json"))) {
+            Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl ForeignHost for FileHost {
-    fn run_state(&self, _: RunId) -> Answer<'_, RunState> {
-        answer(Ok(if self.0.join("cancelled").exists() {
-            RunState::Cancelled
-        } else {
-            RunState::Active
-        }))
+    fn run_state(&self, run: RunId) -> Answer<'_, RunState> {
+        answer(self.run(&run))
     }
 
     fn was_delivered(&self, action: ActionId) -> Answer<'_, bool> {
-        answer(Ok(delivered(&self.0, &action).exists()))
+        let looks = self.log(&format!("looks {action}"));
+        answer(looks.map(|()| delivered(&self.0, &action).exists()))
     }
 
     fn deliver(&self, delivery: Delivery) -> Answer<'_, ()> {

@@ -7,17 +7,18 @@
 //!  supervisor 3 ──┘          └──────────┘              └─► server 1
 //!   SIGKILL, SIGSTOP          immediate stops      cuts, stalls, lost answers
 //!
-//!  host.jsonl  faults.jsonl  database.jsonl  server-0-1.jsonl  server-0-2.jsonl … ──► checker
+//!  host.jsonl  foreign.jsonl  faults.jsonl  database.jsonl  server-0-1.jsonl  server-0-2.jsonl … ──► checker
 //! ```
 //!
 //! `RVC_CHAOS_SECONDS` says for how long (120), `RVC_CHAOS_SEED` repeats a schedule. A schedule
 //! is the whole of what the test does; how processes interleave under it is the machine's.
 //! Supervisors are `rvc supervise`, servers are this binary again, and each is a process. The
-//! host is this one.
+//! host is this one; some actions belong to a foreign host, which is a directory.
 
 mod checker;
 mod faults;
 mod fleet;
+mod foreign;
 mod history;
 mod host;
 mod schedule;
@@ -38,10 +39,12 @@ use rvc_test::{FaultProxy, Target};
 
 use self::faults::Stage;
 use self::fleet::Member;
+use self::foreign::Foreign;
 use self::history::{Journal, now};
 use self::host::Host;
 use self::schedule::{SERVERS, SUPERVISORS, Schedule};
 use self::server::Server;
+use crate::kill::foreign::Submitting;
 
 #[test]
 #[ignore = "needs PostgreSQL and minutes; `cargo xtask ci postgres` runs it"]
@@ -104,9 +107,10 @@ struct World {
 
 const DATABASE: &str = "chaos";
 
-/// The database as it is reached over a proxy.
-fn database_url(link: &FaultProxy) -> String {
-    format!("postgres://postgres@{}/{DATABASE}", link.address())
+/// The database as it is reached over a proxy. It knows by `name` who writes.
+fn database_url(link: &FaultProxy, name: &str) -> String {
+    let address = link.address();
+    format!("postgres://postgres@{address}/{DATABASE}?application_name={name}")
 }
 
 impl World {
@@ -120,9 +124,17 @@ impl World {
 
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let host_link = Arc::new(link());
-        let durable = runtime.block_on(open(&database_url(&host_link)));
+        let store = runtime.block_on(PostgresStore::open(&database_url(&host_link, "host")));
+        let store = store.unwrap();
+        let durable = |options| {
+            let _inside = runtime.enter();
+            Durable::new(store.clone(), HttpDialer::new().unwrap(), options)
+        };
         witness::install(&cluster);
-        let host = Host::new(durable, host_journal.clone());
+        let foreign = durable(SupervisorOptions::new().host(Arc::new(Submitting)));
+        let foreign = Foreign::new(foreign, foreign::directory(folder));
+        let durable = durable(SupervisorOptions::new());
+        let host = Host::new(durable, foreign, host_journal.clone());
         let servers: Vec<_> = (0..SERVERS)
             .map(|index| Arc::new(Server::start(index, folder)))
             .collect();
@@ -213,20 +225,14 @@ impl World {
                 "a supervisor did not end in order: {status:?}"
             );
         }
-        let url = format!(
-            "postgres://postgres@{}/{DATABASE}",
-            self.host_link.address()
-        );
+        let url = database_url(&self.host_link, "host");
         let answer = crate::rvc::run(["action", "list", "--json", "--db", &url], "");
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         host::final_outcomes(&answer.stdout, &self.host_journal);
+        let directory = foreign::directory(&self.folder);
+        foreign::dump(&directory, &Journal::create(&self.folder, "foreign"));
         witness::dump(&self.cluster, &Journal::create(&self.folder, "database"));
     }
-}
-
-async fn open(url: &str) -> Durable {
-    let store = PostgresStore::open(url).await.unwrap();
-    Durable::new(store, HttpDialer::new().unwrap(), SupervisorOptions::new())
 }
 
 /// How often each outcome came, so that a reader sees what the run was worth.
@@ -244,6 +250,8 @@ fn report(entries: &[history::Entry]) {
                 let fault = format!("{fault:?}");
                 format!("fault {}", fault.split('(').next().unwrap_or_default())
             }
+            history::Seen::Delivering { .. } => "delivery to the foreign host".to_owned(),
+            history::Seen::Delivered { .. } => "delivery that the foreign host took".to_owned(),
             history::Seen::SupervisorEnded { .. } => "a supervisor ended by itself".to_owned(),
             _ => continue,
         };

@@ -4,12 +4,14 @@
 //! ledger, outcome and action commit together.
 
 mod clock;
-mod foreign;
+pub(crate) mod foreign;
 mod random;
 mod stopped;
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::time::Duration;
 
 use rvc_durable::remote::HttpDialer;
 use rvc_durable::store::{PostgresStore, SqliteStore};
@@ -48,7 +50,6 @@ impl Outcomes {
     }
 }
 
-/// The world's server, as `robot`.
 /// Submits and asks on a world's database, and supervises nothing.
 async fn host(world: &World, options: SupervisorOptions) -> Durable {
     let dialer = HttpDialer::new().unwrap();
@@ -60,6 +61,7 @@ async fn host(world: &World, options: SupervisorOptions) -> Durable {
     }
 }
 
+/// The world's server, as `robot`.
 fn registration(world: &World) -> Registration {
     Registration {
         id: "robot".parse().unwrap(),
@@ -168,6 +170,41 @@ fn a_kill_at_any_step_of_a_life_leaves_one_start_at_most_and_one_outcome() {
             assert_eq!(outcomes.0.len(), 1);
         }
     }
+}
+
+#[test]
+fn what_a_killed_supervisor_holds_is_left_alone_until_its_lease_is_over_and_taken_then() {
+    let world = World::new();
+    world.start("a", "drive");
+    let mut first = world.command(&["supervise", "--json", "--lease", "1h"]);
+    first.env("RVC_SIGNAL_AT", "sending_committed=KILL");
+    let ended = Supervisor::spawn(&mut first).wait();
+    assert_eq!(ended.signal(), Some(9), "{ended}");
+
+    // It finds everything that is due, and so would it find this.
+    world.start("b", "drive");
+    let second = Supervisor::spawn(&mut world.supervisor(&[]));
+    while world.show("b")["phase"] != "completed" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    second.kill();
+    assert_eq!(world.show("a")["phase"], "sending");
+
+    let mut third = world.supervisor(&["--until-idle"]);
+    if world.is_on_a_file() {
+        third.env("RVC_CLOCK_OFFSET", "3600");
+    } else {
+        // A server has a clock of its own.
+        let hour = "UPDATE mcp_action_tasks SET lease_until = lease_until - 3600000";
+        let psql = Command::new("psql")
+            .args([&world.db(), "-c", hour])
+            .output();
+        assert!(psql.unwrap().status.success());
+    }
+    let ended = crate::rvc::answer(&mut third, "");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(world.show("a")["error_code"], "START_OUTCOME_UNKNOWN");
+    assert_eq!(world.robot.starts("a"), 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[cfg(feature = "crash-points")]
 mod chaos;
 mod demo;
 mod dice;

@@ -2,11 +2,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rvc_durable::store::{SqliteStore, Store};
-use rvc_durable::{ActionId, StartPolicy};
+use rvc_durable::store::{PostgresStore, SqliteStore, Store};
+use rvc_durable::{ActionId, Linkage, StartPolicy};
 use serde_json::{Value, json};
 
 use crate::durable::{QUICK, Supervisor, World, lines};
@@ -61,10 +61,16 @@ fn refused(doorman: &Doorman) -> World {
 
 /// Whether the database has `text` somewhere.
 fn is_stored(world: &World, text: &str) -> bool {
-    ["", "-wal"].iter().any(|end| {
-        let bytes = std::fs::read(format!("{}{end}", world.db())).unwrap_or_default();
-        bytes.windows(text.len()).any(|it| it == text.as_bytes())
-    })
+    let has_it = |bytes: &[u8]| bytes.windows(text.len()).any(|it| it == text.as_bytes());
+    if world.is_on_a_file() {
+        return ["", "-wal"]
+            .iter()
+            .any(|end| has_it(&std::fs::read(format!("{}{end}", world.db())).unwrap_or_default()));
+    }
+    // All that there is, in text.
+    let dump = Command::new("pg_dump").arg(world.db()).output().unwrap();
+    assert!(dump.status.success(), "{dump:?}");
+    has_it(&dump.stdout)
 }
 
 #[test]
@@ -161,6 +167,7 @@ fn a_token_comes_from_the_environment_and_is_neither_stored_nor_logged() {
     assert!(log.contains("supervising"), "{log}");
     assert!(!log.contains("hunter2"), "{log}");
     assert!(!is_stored(&world, "hunter2"));
+    assert!(is_stored(&world, &doorman.url()), "what is there is found");
 }
 
 #[test]
@@ -234,6 +241,21 @@ fn a_url_may_be_of_the_older_transport_and_does_not_change_it_by_the_way() {
     assert_eq!(world.rvc(&named).code, 2);
 }
 
+/// A row as it is stored.
+fn row(world: &World, action: &str) -> Linkage {
+    let action: ActionId = action.parse().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let row = runtime.block_on(async {
+        if world.is_on_a_file() {
+            SqliteStore::open(world.db()).unwrap().row(action).await
+        } else {
+            let store = PostgresStore::open(&world.db()).await.unwrap();
+            store.row(action).await
+        }
+    });
+    row.unwrap().unwrap()
+}
+
 #[test]
 fn what_a_start_is_told_is_kept_with_the_action() {
     let world = World::new();
@@ -253,10 +275,7 @@ fn what_a_start_is_told_is_kept_with_the_action() {
 
     assert_eq!(world.json(&start)[0]["run_id"], "r");
 
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let store = SqliteStore::open(world.db()).unwrap();
-    let id: ActionId = "a".parse().unwrap();
-    let row = runtime.block_on(store.row(id)).unwrap().unwrap();
+    let row = row(&world, "a");
     assert_eq!(row.tool_call_id.as_deref(), Some("c"));
     assert_eq!(row.provider.as_deref(), Some("p"));
     assert_eq!(row.policy, StartPolicy::IdempotentTool);
@@ -362,7 +381,7 @@ fn database(world: &World) -> Vec<u8> {
 fn a_database_of_a_newer_program_or_another_one_is_refused_and_stays_as_it_is() {
     // Where SQLite's header has the two, each with four bytes: user_version, application_id.
     for (at, said) in [(60, "use the newer program"), (68, "to another program")] {
-        let world = World::new();
+        let world = World::on_a_file();
         let mut bytes = database(&world);
         bytes[at..at + 4].copy_from_slice(&99_u32.to_be_bytes());
         std::fs::write(world.db(), &bytes).unwrap();
@@ -392,7 +411,7 @@ fn a_database_of_a_newer_program_or_another_one_is_refused_and_stays_as_it_is() 
 
 #[test]
 fn a_damaged_database_is_a_clear_error_and_nothing_is_sent() {
-    let world = World::new();
+    let world = World::on_a_file();
     let mut bytes = database(&world);
     // The schema is whole; the rows are not.
     let first = bytes.len() / 2;

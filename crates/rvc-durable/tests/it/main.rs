@@ -20,6 +20,7 @@ mod paused_worker;
 mod peer;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod replicas;
 mod rmcp_server;
 mod rotating;
 mod scale;

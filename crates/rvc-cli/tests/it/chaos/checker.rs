@@ -8,20 +8,28 @@
 //! 4. After a cancel was acknowledged there is no outcome but `cancelled`, and without a wish to
 //!    cancel there is no `CANCELLED`.
 //! 5. A result is one that this action's server wrote down, for this action, as it ended.
-//! 6. What failed for want of an answer failed while there were faults that can take it; but for
-//!    one start in a hundred whose lease ran out, as it may on a machine that is busy.
+//! 6. What failed for want of an answer failed of a fault that can take it: of its server, or of
+//!    the supervisor that held the start, as the database saw who that was; but for one start in
+//!    a hundred whose lease ran out, as it may on a machine that is busy.
 //! 7. Phases go only along the arrows, and a remote task is linked once.
 //! 8. Nothing is open at the end.
+//! 9. Of the actions that nothing but a fault keeps from a good end, most come to it; and nearly
+//!    all that began when the faults were over.
+//! 10. A foreign host takes each outcome once, and the one that the action has. It is not told
+//!     again what it was asked for when it had it, nor what it said before that it had cancelled.
 
 mod database;
+mod floor;
+mod foreign;
 mod life;
+mod lost;
 mod outcome;
 mod trouble;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use self::life::{Life, RunCancel};
+use self::life::{Life, Run};
 use self::trouble::Troubles;
 use super::history::{Entry, Outcome, Seen, Submitted, Work};
 
@@ -56,6 +64,7 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
             what,
         }));
     }
+    violations.extend(judge.floors(&lives, entries));
     let ran_out = |violation: &Violation| violation.what.starts_with(LEASE_RAN_OUT);
     let count = violations.iter().filter(|it| ran_out(it)).count();
     // A busy machine stops a process as well as a signal does, but not often.
@@ -80,7 +89,7 @@ fn last_lives(entries: &[Entry]) -> HashMap<usize, u32> {
 }
 
 struct Judge<'a> {
-    runs: HashMap<&'a str, RunCancel>,
+    runs: HashMap<&'a str, Run>,
     troubles: Troubles,
     last_lives: HashMap<usize, u32>,
 }
@@ -106,10 +115,19 @@ impl Judge<'_> {
             return;
         };
         let ended_at = life.ended_at().unwrap_or(u64::MAX);
-        self.cancels(life, submitted, outcome, ended_at, found);
+        if submitted.is_foreign {
+            let questions = self.run(submitted).map(|run| run.questions.as_slice());
+            foreign::told(life, outcome, questions.unwrap_or_default(), found);
+        } else {
+            self.cancels(life, submitted, outcome, ended_at, found);
+        }
         outcome::result(life, submitted, outcome, found);
         self.failure(life, submitted, outcome, asked_at..ended_at, found);
         self.clean_up(life, outcome, found);
+    }
+
+    fn run(&self, submitted: &Submitted) -> Option<&Run> {
+        self.runs.get(submitted.run.as_str())
     }
 
     /// The host's cancel reaches a server that lives on, unless its patience ended before.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rvc_test::FaultProxy;
 
+use super::foreign;
 use super::history::{Journal, Seen};
 use super::schedule::LEASE;
 
@@ -16,6 +17,7 @@ pub(super) struct Member {
     index: usize,
     pub(super) link: FaultProxy,
     log: PathBuf,
+    foreign: PathBuf,
     journal: Journal,
     /// `None` while it is meant to be away.
     child: Mutex<Option<Child>>,
@@ -27,6 +29,7 @@ impl Member {
             index,
             link,
             log: folder.join(format!("supervisor-{index}.log")),
+            foreign: foreign::directory(folder),
             journal,
             child: Mutex::new(None),
         };
@@ -44,8 +47,10 @@ impl Member {
 
     fn born(&self) -> Child {
         let mut command = crate::rvc::command(["supervise", "--db"]);
-        command.arg(super::database_url(&self.link));
+        let name = format!("supervisor-{}", self.index);
+        command.arg(super::database_url(&self.link, &name));
         command.args(["--lease", &format!("{}ms", LEASE.as_millis())]);
+        command.env("RVC_FOREIGN_HOST", &self.foreign);
         command.args(["--min-poll", "50ms", "--max-poll", "400ms"]);
         command
             .stdin(Stdio::null())

@@ -42,6 +42,21 @@ pub(super) enum Seen {
     /// The host: an outcome, while chaos reigned or after it.
     Outcome(Outcome),
 
+    /// The foreign host: before it says how a run stands.
+    AskedForRun { process: u32, run: String },
+    /// The foreign host: before it says whether it has an outcome.
+    Looked { process: u32, action: String },
+    /// The foreign host: before it takes an outcome.
+    Delivering {
+        process: u32,
+        action: String,
+        phase: String,
+    },
+    /// The foreign host: before an action ends.
+    Finishing { action: String, state: String },
+    /// The foreign host, at the end: what it took.
+    Delivered { action: String, phase: String },
+
     /// A server: before any work.
     Start(Work),
     /// A server: before the answer.
@@ -69,6 +84,7 @@ pub(super) enum Seen {
 pub(super) struct Submitted {
     pub(super) action: String,
     pub(super) run: String,
+    pub(super) is_foreign: bool,
     pub(super) server: usize,
     pub(super) tool: String,
     pub(super) policy: String,
@@ -102,6 +118,8 @@ pub(super) struct Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Wrote {
     pub(super) transaction: String,
+    /// The name of the connection that it came over: the host's, or a supervisor's.
+    pub(super) writer: String,
     /// outcome, action, phase or linkage.
     pub(super) what: String,
     /// INSERT, UPDATE or DELETE.
@@ -109,6 +127,12 @@ pub(super) struct Wrote {
     pub(super) action: String,
     pub(super) before: Option<String>,
     pub(super) after: Option<String>,
+}
+
+impl Wrote {
+    pub(super) fn supervisor(&self) -> Option<usize> {
+        self.writer.strip_prefix("supervisor-")?.parse().ok()
+    }
 }
 
 /// A row at the end.

@@ -13,21 +13,25 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::foreign::Foreign;
 use super::history::{Journal, Outcome, Seen, Submitted};
 use super::schedule::{PlannedAction, Schedule};
 
 #[derive(Clone)]
 pub(super) struct Host {
     durable: Durable,
+    /// The same for actions that belong to the other host.
+    foreign: Foreign,
     journal: Journal,
     /// A host with a thousand impatient users would be the only thing that its machine does.
     room: Arc<Semaphore>,
 }
 
 impl Host {
-    pub(super) fn new(durable: Durable, journal: Journal) -> Self {
+    pub(super) fn new(durable: Durable, foreign: Foreign, journal: Journal) -> Self {
         Self {
             durable,
+            foreign,
             journal,
             room: Arc::new(Semaphore::new(AT_ONCE)),
         }
@@ -41,6 +45,7 @@ impl Host {
             transport: TransportKind::StreamableHttp,
             enabled: true,
         };
+        self.foreign.register(&registration);
         self.durable.put_registration(registration).await.unwrap();
     }
 
@@ -73,10 +78,11 @@ impl Host {
         }
         if let Some(after) = planned.cancel_after {
             sleep(after).await;
-            self.cancel(planned.action.clone()).await;
+            self.cancel(planned).await;
         }
-        // Some are waited for, as a host does; all are read at the end.
-        if planned.action.ends_with("37") {
+        // Some are waited for, as a host does; all are read at the end. What a foreign host may
+        // yet suppress is not its outcome.
+        if !planned.is_foreign && planned.action.ends_with("37") {
             self.await_outcome(planned.action.clone()).await;
         }
     }
@@ -85,6 +91,7 @@ impl Host {
         self.journal.write(Seen::Submitting(Submitted {
             action: planned.action.clone(),
             run: planned.run.clone(),
+            is_foreign: planned.is_foreign,
             server: planned.server,
             tool: planned.tool.to_owned(),
             policy: planned.policy.as_str().to_owned(),
@@ -107,10 +114,15 @@ impl Host {
             submission = submission.execution_deadline(deadline);
         }
         let action = planned.action.clone();
+        let host = if planned.is_foreign {
+            &self.foreign.durable
+        } else {
+            &self.durable
+        };
         loop {
             let submitted = {
                 let _room = self.room.acquire().await.unwrap();
-                self.durable.submit(submission.clone()).await
+                host.submit(submission.clone()).await
             };
             match submitted {
                 Ok(_) => {
@@ -129,10 +141,16 @@ impl Host {
         }
     }
 
-    async fn cancel(&self, action: String) {
+    async fn cancel(&self, planned: &PlannedAction) {
+        let action = planned.action.clone();
         self.journal.write(Seen::Cancelling {
             action: action.clone(),
         });
+        if planned.is_foreign {
+            self.foreign.cancel(&planned.run);
+            self.journal.write(Seen::Cancelled { action });
+            return;
+        }
         let id = action.parse().unwrap();
         let outcome = self.heard(|| self.durable.cancel_action(&id)).await;
         self.journal.write(match outcome {

@@ -27,6 +27,8 @@ pub(super) struct PlannedAction {
     pub(super) at: Duration,
     pub(super) action: String,
     pub(super) run: String,
+    /// It belongs to a foreign host, and has a run of its own.
+    pub(super) is_foreign: bool,
     pub(super) server: usize,
     pub(super) tool: &'static str,
     pub(super) policy: StartPolicy,
@@ -120,10 +122,17 @@ fn plan_actions(dice: &mut Dice, length: Duration, count: usize) -> Vec<PlannedA
             let is_endless = tool == "roam";
             let deadline = dice.chance(if is_endless { 50 } else { 8 });
             let cancel = dice.chance(10) || (is_endless && !deadline);
+            let is_foreign = dice.chance(15);
+            let run = if is_foreign {
+                format!("f-{n:06}")
+            } else {
+                format!("r-{:05}", n / ACTIONS_OF_A_RUN)
+            };
             PlannedAction {
                 at: gap * u32::try_from(n).unwrap(),
                 action: format!("a-{n:06}"),
-                run: format!("r-{:05}", n / ACTIONS_OF_A_RUN),
+                run,
+                is_foreign,
                 server: usize::try_from(dice.within(0..SERVERS as u64)).unwrap(),
                 tool,
                 policy: dice.choose(POLICIES),
@@ -137,6 +146,7 @@ fn plan_actions(dice: &mut Dice, length: Duration, count: usize) -> Vec<PlannedA
 
 fn plan_run_cancels(dice: &mut Dice, actions: &[PlannedAction]) -> Vec<(Duration, String)> {
     let runs = actions.iter().step_by(ACTIONS_OF_A_RUN);
+    let runs = runs.filter(|first| !first.is_foreign);
     runs.filter_map(|first| {
         let after = dice.millis(0..2_000);
         dice.chance(5)

@@ -36,6 +36,7 @@ CREATE TABLE chaos_seen (
     n bigserial PRIMARY KEY,
     at bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
     transaction text NOT NULL DEFAULT txid_current()::text,
+    writer text NOT NULL DEFAULT current_setting('application_name'),
     what text NOT NULL,
     change text NOT NULL,
     action text NOT NULL,
@@ -81,12 +82,12 @@ CREATE TRIGGER chaos_linkage AFTER UPDATE ON mcp_action_tasks
 
 const WRITTEN: &str = "
 SELECT at || ' ' || json_build_object('seen', 'wrote', 'transaction', transaction,
-    'what', what, 'change', change, 'action', action, 'before', before, 'after', after)
+    'writer', writer, 'what', what, 'change', change, 'action', action, 'before', before, 'after', after)
 FROM chaos_seen ORDER BY n";
 
 const ROWS: &str = "
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint || ' ' || json_build_object(
-    'seen', 'row', 'action', t.action_id, 'phase', t.phase, 'state', a.state,
+    'seen', 'row', 'action', t.action_id, 'phase', t.phase, 'state', coalesce(a.state, 'foreign'),
     'is_open', t.next_due IS NOT NULL, 'starts', t.starts,
     'remote_task', t.remote_task_id, 'cancels_asked', t.cancel_asked)
 FROM mcp_action_tasks t LEFT JOIN actions a USING (action_id) ORDER BY t.action_id";

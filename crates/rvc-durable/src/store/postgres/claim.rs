@@ -118,8 +118,10 @@ pub(super) fn held<'a>(claim: &'a Claim, owner: &'a str) -> [Value<'a>; 3] {
     ]
 }
 
-/// A lease that is lost with the server's memory ends earlier than its holder thinks, or runs
-/// out by itself: neither is worth waiting for the disk.
+/// Bookkeeping of leases, which is not worth waiting for the disk. A renewal that is lost with
+/// the server's memory makes the row free earlier than its holder thinks: the next claim raises
+/// the fence, and nothing that the old holder writes is taken. A release that is lost leaves a
+/// lease that runs out by itself.
 const PACE: &str = "WITH pace AS MATERIALIZED (\
     SELECT set_config('synchronous_commit', 'off', true) AS pace, store_now($4) AS now)";
 

@@ -4,6 +4,7 @@
 mod cuts;
 mod opening;
 mod outages;
+mod pace;
 mod replicas;
 
 use std::path::PathBuf;

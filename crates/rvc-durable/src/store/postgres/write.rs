@@ -102,7 +102,8 @@ fn decide<'a>(
 }
 
 /// Whether losing a write with the server's memory costs no more than a poll: the lease runs
-/// out, and the same is found out again.
+/// out, and the same is found out again. That of leases is as harmless, see `claim`; starts,
+/// links, outcomes, cancels, their acknowledgements, answers and deliveries are no bookkeeping.
 fn is_bookkeeping(write: &Write) -> bool {
     write.row.phase == write.expect
         && matches!(

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::phase::Phase;
@@ -92,6 +92,36 @@ async fn a_leased_row_is_free_again_when_the_lease_is_over_and_its_old_holder_is
     assert_eq!(renewed.await, Ok(Renewed::Lost));
     store.release(first.claim).await.unwrap();
     assert_eq!(claim(&store, 1).await, [], "a stale release frees nothing");
+}
+
+#[tokio::test]
+async fn rows_of_a_holder_that_is_gone_are_anothers_when_the_lease_is_over_and_not_before() {
+    let (store, clock) = open();
+    for index in 0..8 {
+        submit(&store, &format!("a{index}"), "robot").await;
+    }
+    let request = |limit| ClaimRequest::new(LeaseOwner::draw(), limit, Duration::from_secs(30));
+    // Whoever holds them is never heard of again.
+    let gone = store.claim(request(8)).await.unwrap().rows;
+    assert_eq!(gone.len(), 8);
+
+    clock.advance(Duration::from_millis(29_999));
+    assert_eq!(store.claim(request(8)).await.unwrap().rows, []);
+    clock.advance(Duration::from_millis(1));
+    let (one, two) = tokio::join!(store.claim(request(4)), store.claim(request(4)));
+
+    let (one, two) = (one.unwrap().rows, two.unwrap().rows);
+    assert_eq!((one.len(), two.len()), (4, 4));
+    let names = |rows: &[Claimed]| -> BTreeSet<String> {
+        rows.iter().map(|it| it.row.action.to_string()).collect()
+    };
+    let taken: BTreeSet<String> = names(&one).union(&names(&two)).cloned().collect();
+    assert_eq!(taken, names(&gone));
+    for old in gone {
+        let now = clock.now();
+        let begun = Write::new(old.claim, Phase::Intent, plan::begun(old.row, now));
+        assert_eq!(store.write(begun).await, Ok(Written::Stale));
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,13 @@ pub(super) fn writes(life: &Life, found: &mut Vec<String>) {
         wrote.change != "INSERT" && (wrote.before != wrote.after || wrote.after.is_none())
     });
     match actions.as_slice() {
-        [one] if one.change == "UPDATE" && one.before.as_deref() == Some("pending") => {
+        // Its state is the foreign host's.
+        [] if life.is_foreign() => {}
+        [one]
+            if !life.is_foreign()
+                && one.change == "UPDATE"
+                && one.before.as_deref() == Some("pending") =>
+        {
             let with_it = outcomes
                 .iter()
                 .all(|outcome| outcome.transaction == one.transaction);
@@ -34,7 +40,7 @@ pub(super) fn writes(life: &Life, found: &mut Vec<String>) {
             wrote.before.as_deref().unwrap_or_default(),
             wrote.after.as_deref().unwrap_or_default(),
         );
-        if !is_arrow(arrow) {
+        if !is_arrow(arrow, life.is_foreign()) {
             found.push(format!("a phase went astray: {wrote:?}"));
         }
     }
@@ -44,8 +50,15 @@ pub(super) fn writes(life: &Life, found: &mut Vec<String>) {
     }
 }
 
-fn is_arrow((before, after): (&str, &str)) -> bool {
+fn is_arrow((before, after): (&str, &str), is_foreign: bool) -> bool {
     match before {
+        // It has its outcome, and tells it to a foreign host.
+        "accepted" => is_foreign && FINAL.contains(&after),
+        // Only its own cancel a foreign host is not told.
+        _ if is_foreign && after == "accepted" => {
+            matches!(before, "intent" | "sending" | "working" | "input_required")
+        }
+        _ if is_foreign && FINAL.contains(&after) && after != "cancelled" => false,
         "intent" => matches!(after, "sending" | "cancelled" | "failed"),
         "sending" => !matches!(after, "accepted" | "expired" | "input_required"),
         "working" => !matches!(after, "intent" | "sending" | "accepted" | "unknown"),

@@ -17,20 +17,29 @@ pub(super) struct Life<'a> {
     pub(super) ends: Vec<&'a Work>,
     pub(super) cancels_received: Vec<&'a Work>,
     pub(super) wrote: Vec<(u64, &'a Wrote)>,
+    /// When which process looked whether a foreign host has the outcome.
+    pub(super) looks: Vec<(u64, u32)>,
+    /// When which process delivered, and what.
+    pub(super) deliveries: Vec<(u64, u32, &'a str)>,
+    pub(super) finishes: Vec<(u64, &'a str)>,
+    pub(super) delivered: Vec<&'a str>,
     pub(super) row: Option<&'a Row>,
 }
 
-/// What was done to a run.
+/// What was seen of a run.
 #[derive(Default)]
-pub(super) struct RunCancel {
-    pub(super) asked: Option<u64>,
-    pub(super) acknowledged: Option<u64>,
+pub(super) struct Run {
+    /// When its cancel was asked for, and heard.
+    pub(super) cancelling: Option<u64>,
+    pub(super) cancelled: Option<u64>,
+    /// When which process asked a foreign host how it stands.
+    pub(super) questions: Vec<(u64, u32)>,
 }
 
 /// Every action and every run, by name.
-pub(super) fn read(entries: &[Entry]) -> (BTreeMap<&str, Life<'_>>, HashMap<&str, RunCancel>) {
+pub(super) fn read(entries: &[Entry]) -> (BTreeMap<&str, Life<'_>>, HashMap<&str, Run>) {
     let mut lives = BTreeMap::<&str, Life>::new();
-    let mut runs = HashMap::<&str, RunCancel>::new();
+    let mut runs = HashMap::<&str, Run>::new();
     for Entry { at, seen } in entries {
         let at = *at;
         match seen {
@@ -40,8 +49,8 @@ pub(super) fn read(entries: &[Entry]) -> (BTreeMap<&str, Life<'_>>, HashMap<&str
             Seen::Cancelling { action } => lives.entry(action).or_default().cancelling = Some(at),
             Seen::Cancelled { action } => lives.entry(action).or_default().cancelled = Some(at),
             Seen::CancelledTooLate { action } => lives.entry(action).or_default().too_late = true,
-            Seen::CancellingRun { run } => runs.entry(run).or_default().asked = Some(at),
-            Seen::CancelledRun { run } => runs.entry(run).or_default().acknowledged = Some(at),
+            Seen::CancellingRun { run } => runs.entry(run).or_default().cancelling = Some(at),
+            Seen::CancelledRun { run } => runs.entry(run).or_default().cancelled = Some(at),
             Seen::Outcome(it) => lives.entry(&it.action).or_default().outcomes.push(it),
             Seen::Start(work) => lives
                 .entry(&work.action)
@@ -56,6 +65,26 @@ pub(super) fn read(entries: &[Entry]) -> (BTreeMap<&str, Life<'_>>, HashMap<&str
                 .push(work),
             Seen::Wrote(it) => lives.entry(&it.action).or_default().wrote.push((at, it)),
             Seen::Row(row) => lives.entry(&row.action).or_default().row = Some(row),
+            Seen::AskedForRun { process, run } => {
+                runs.entry(run).or_default().questions.push((at, *process));
+            }
+            Seen::Looked { process, action } => {
+                lives.entry(action).or_default().looks.push((at, *process));
+            }
+            Seen::Delivering {
+                process,
+                action,
+                phase,
+            } => {
+                let life = lives.entry(action).or_default();
+                life.deliveries.push((at, *process, phase));
+            }
+            Seen::Finishing { action, state } => {
+                lives.entry(action).or_default().finishes.push((at, state));
+            }
+            Seen::Delivered { action, phase } => {
+                lives.entry(action).or_default().delivered.push(phase);
+            }
             Seen::Repeated(_)
             | Seen::FaultBegan { .. }
             | Seen::FaultEnded { .. }
@@ -66,18 +95,17 @@ pub(super) fn read(entries: &[Entry]) -> (BTreeMap<&str, Life<'_>>, HashMap<&str
 }
 
 impl Life<'_> {
-    /// When the last start was about to be sent. Nothing that was over long before explains why
-    /// its answer is missing.
-    pub(super) fn sent_at(&self) -> u64 {
-        let phases = self.wrote.iter().rev();
-        let sending = |wrote: &&(u64, &Wrote)| {
-            wrote.1.what == "phase" && wrote.1.after.as_deref() == Some("sending")
-        };
-        phases
-            .filter(sending)
-            .map(|(at, _)| *at)
-            .next()
-            .unwrap_or(u64::MAX)
+    pub(super) fn is_foreign(&self) -> bool {
+        self.submitted.is_some_and(|(_, it)| it.is_foreign)
+    }
+
+    /// When the last start was about to be sent, and by which supervisor.
+    pub(super) fn sent(&self) -> Option<(u64, Option<usize>)> {
+        let is_sending =
+            |wrote: &Wrote| wrote.what == "phase" && wrote.after.as_deref() == Some("sending");
+        let mut phases = self.wrote.iter().rev();
+        let (at, wrote) = phases.find(|(_, wrote)| is_sending(wrote))?;
+        Some((*at, wrote.supervisor()))
     }
 
     pub(super) fn ended_at(&self) -> Option<u64> {

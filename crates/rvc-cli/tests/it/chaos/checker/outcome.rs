@@ -1,8 +1,9 @@
 //! Whether an outcome is the one that the action should have.
 
 use super::super::history::{Outcome, Submitted};
-use super::super::schedule::{Fault, SUPERVISORS};
+use super::super::schedule::Fault;
 use super::life::Life;
+use super::lost::is_forsaken;
 use super::{Judge, LEASE_RAN_OUT};
 
 impl Judge<'_> {
@@ -16,13 +17,13 @@ impl Judge<'_> {
         found: &mut Vec<String>,
     ) {
         let is_cancelled = outcome.error_code.as_deref() == Some("CANCELLED");
-        let run = self.runs.get(submitted.run.as_str());
+        let run = self.run(submitted);
         if life.cancelled.is_some() && !is_cancelled {
             found.push(format!(
                 "its cancel was acknowledged, and it is {outcome:?}"
             ));
         }
-        let run_cancelled = run.and_then(|run| run.acknowledged);
+        let run_cancelled = run.and_then(|run| run.cancelled);
         if run_cancelled.is_some_and(|at| at < ended_at) && !is_cancelled {
             found.push(format!(
                 "its run was cancelled before it ended: {outcome:?}"
@@ -31,7 +32,7 @@ impl Judge<'_> {
         let asked = life
             .cancelling
             .into_iter()
-            .chain(run.and_then(|run| run.asked));
+            .chain(run.and_then(|run| run.cancelling));
         if is_cancelled && asked.min().is_none_or(|at| at > ended_at) {
             found.push("it is CANCELLED, and nobody had asked for that".to_owned());
         }
@@ -68,26 +69,7 @@ impl Judge<'_> {
             "EXECUTION_DEADLINE_EXCEEDED" => submitted
                 .deadline_ms
                 .is_some_and(|limit| window.end >= window.start + limit * 1_000),
-            "START_OUTCOME_UNKNOWN" => {
-                self.troubles
-                    .any(&(life.sent_at()..window.end), |fault| match fault {
-                        Fault::CutServer(n)
-                        | Fault::StallServer(n)
-                        | Fault::RestartServer(n)
-                        | Fault::LoseServerAnswer(n)
-                        | Fault::DelayServer(n) => n == server,
-                        // Of the process that sent it, whichever that was. The host sends nothing.
-                        Fault::KillSupervisor(_)
-                        | Fault::StopSupervisor(_)
-                        | Fault::CrashDatabase => true,
-                        // In order: it finishes what it has begun.
-                        Fault::EndSupervisor(_) => false,
-                        Fault::CutDatabase(n)
-                        | Fault::RefuseDatabase(n)
-                        | Fault::StallDatabase(n)
-                        | Fault::LoseDatabaseAnswer(n) => n < SUPERVISORS,
-                    })
-            }
+            "START_OUTCOME_UNKNOWN" => self.was_lost(life, server, outcome, window.end),
             "REMOTE_TASK_MISSING" => submitted.tool != "dock" && restarted(),
             "SERVER_RESTARTED" => {
                 matches!(submitted.tool.as_str(), "dock" | "spill") && restarted()
@@ -95,7 +77,7 @@ impl Judge<'_> {
             _ => false,
         };
         if !is_explained {
-            let what = if outcome.said.contains("ended before it recorded an answer") {
+            let what = if is_forsaken(outcome) {
                 LEASE_RAN_OUT
             } else {
                 "nothing explains"
@@ -123,7 +105,9 @@ pub(super) fn the_outcome<'a>(life: &Life<'a>, found: &mut Vec<String>) -> Optio
     let code = first.error_code.as_deref().unwrap_or_default();
     let told = format!("{} {code}", first.phase);
     let written = life.wrote.iter().find(|(_, wrote)| wrote.what == "outcome");
+    let is_suppressed = life.is_foreign() && first.phase == "cancelled";
     if let Some((_, wrote)) = written
+        && !is_suppressed
         && wrote.after.as_deref() != Some(told.as_str())
     {
         found.push(format!("told {told}, and written was {wrote:?}"));
@@ -175,7 +159,7 @@ pub(super) fn result(
 }
 
 /// The code that a tool fails with, if it runs to its end.
-fn expected(tool: &str) -> Option<&'static str> {
+pub(super) fn expected(tool: &str) -> Option<&'static str> {
     Some(match tool {
         "jam" | "scratch" => "TOOL_ERROR",
         "fall" => "-32050",

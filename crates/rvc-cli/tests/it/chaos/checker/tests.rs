@@ -7,6 +7,8 @@ use super::check;
 struct Tale(Vec<Entry>);
 
 const A: &str = "a";
+/// The supervisor that does everything.
+const HOLDER: usize = 2;
 const VALUE: &str = "<a 0/1/0>";
 
 impl Tale {
@@ -16,6 +18,7 @@ impl Tale {
         tale.tell(Seen::Submitting(Submitted {
             action: A.to_owned(),
             run: "r".to_owned(),
+            is_foreign: false,
             server: 0,
             tool: tool.to_owned(),
             policy: policy.to_owned(),
@@ -142,6 +145,7 @@ fn wrote(
 ) -> Seen {
     Seen::Wrote(Wrote {
         transaction: transaction.to_owned(),
+        writer: format!("supervisor-{HOLDER}"),
         what: what.to_owned(),
         change: change.to_owned(),
         action: A.to_owned(),
@@ -157,6 +161,186 @@ fn outcome(phase: &str, code: Option<&str>, said: &str) -> Seen {
         error_code: code.map(str::to_owned),
         said: said.to_owned(),
     })
+}
+
+fn began(fault: Fault) -> Seen {
+    Seen::FaultBegan { fault }
+}
+
+/// `drive` for a foreign host, up to its outcome.
+fn accepted() -> Tale {
+    Tale::begun("drive", "at_most_once")
+        .without(is_written("action"))
+        .changed(|seen| {
+            if let Seen::Submitting(it) = seen {
+                it.is_foreign = true;
+            }
+        })
+        .and(wrote(
+            "phase",
+            "UPDATE",
+            "3",
+            Some("sending"),
+            Some("working"),
+        ))
+        .and(Seen::End(work(0, 1, VALUE)))
+        .and(wrote("outcome", "INSERT", "4", None, Some("completed ")))
+        .and(wrote(
+            "phase",
+            "UPDATE",
+            "4",
+            Some("working"),
+            Some("accepted"),
+        ))
+}
+
+impl Tale {
+    fn delivered_by(self, process: u32) -> Self {
+        let action = A.to_owned();
+        let (run, phase) = ("r".to_owned(), "completed".to_owned());
+        self.and(Seen::Looked {
+            process,
+            action: action.clone(),
+        })
+        .and(Seen::AskedForRun { process, run })
+        .and(Seen::Delivering {
+            process,
+            action,
+            phase,
+        })
+    }
+
+    fn finished(self, state: &str) -> Self {
+        self.and(Seen::Finishing {
+            action: A.to_owned(),
+            state: state.to_owned(),
+        })
+    }
+
+    /// With the end of a foreign host's action, and what the host has of it.
+    fn left(self, phase: &str, taken: Option<&str>) -> Self {
+        let code = (phase == "cancelled").then_some("CANCELLED");
+        let said = if code.is_none() { VALUE } else { "" };
+        let tale = self
+            .and(wrote("phase", "UPDATE", "5", Some("accepted"), Some(phase)))
+            .and(outcome(phase, code, said))
+            .and(Seen::Row(Row {
+                action: A.to_owned(),
+                phase: phase.to_owned(),
+                state: "foreign".to_owned(),
+                is_open: false,
+                starts: 1,
+                remote_task: None,
+                cancels_asked: 0,
+            }));
+        taken.into_iter().fold(tale, |tale, taken| {
+            tale.and(Seen::Delivered {
+                action: A.to_owned(),
+                phase: taken.to_owned(),
+            })
+        })
+    }
+}
+
+#[test]
+fn what_a_foreign_host_may_be_told_is_not_blamed() {
+    let once = || accepted().delivered_by(7);
+    for (name, tale) in [
+        (
+            "once",
+            once()
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "by two that raced",
+            once()
+                .delivered_by(8)
+                .finished("completed")
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "suppressed",
+            accepted()
+                .and(cancelling())
+                .and(cancelled())
+                .left("cancelled", None),
+        ),
+        (
+            "overtaken by its cancel",
+            once()
+                .and(cancelling())
+                .and(cancelled())
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+    ] {
+        assert_eq!(tale.violations(), Vec::<String>::new(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_foreign_host_was_told_twice_wrongly_or_too_late_is_seen() {
+    let once = || accepted().delivered_by(7);
+    let cancel = |tale: Tale| tale.and(cancelling()).and(cancelled());
+    let is_question = |seen: &Seen| matches!(seen, Seen::AskedForRun { .. });
+    assert_blamed(&[
+        ("the host took []", accepted().left("completed", None)),
+        (
+            "the host took [\"failed\"]",
+            once()
+                .finished("completed")
+                .left("completed", Some("failed")),
+        ),
+        (
+            "it ended at the host as []",
+            once().left("completed", Some("completed")),
+        ),
+        (
+            "it ended at the host as",
+            once()
+                .finished("failed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "the host was not asked before",
+            once()
+                .without(is_question)
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "it was delivered again",
+            once()
+                .finished("completed")
+                .delivered_by(8)
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "had said that it is cancelled",
+            cancel(accepted())
+                .delivered_by(7)
+                .finished("completed")
+                .left("completed", Some("completed")),
+        ),
+        (
+            "nobody had asked for that",
+            accepted().left("cancelled", None),
+        ),
+        (
+            "a phase went astray",
+            once()
+                .finished("completed")
+                .left("completed", Some("completed"))
+                .changed(|seen| {
+                    if let Seen::Submitting(it) = seen {
+                        it.is_foreign = false;
+                    }
+                }),
+        ),
+    ]);
 }
 
 fn cancelling() -> Seen {
@@ -189,18 +373,68 @@ fn ran_out() -> Tale {
     })
 }
 
-#[test]
-fn a_lease_in_a_hundred_may_run_out_by_itself() {
-    let mut tale = ran_out();
-    for n in 0..99 {
-        let other = Tale::good().changed(|seen| {
+/// Many actions, each with a name of its own.
+fn many(tales: impl IntoIterator<Item = Tale>) -> Tale {
+    let named = tales.into_iter().enumerate().map(|(n, tale)| {
+        tale.changed(|seen| {
             let json = serde_json::to_string(&seen).unwrap();
             let json = json.replace("\"a\"", &format!("\"a{n}\""));
             *seen = serde_json::from_str(&json).unwrap();
-        });
-        tale.0.extend(other.0);
-    }
+        })
+    });
+    Tale(named.flat_map(|tale| tale.0).collect())
+}
+
+fn times(count: usize, tale: fn() -> Tale) -> impl Iterator<Item = Tale> {
+    std::iter::repeat_with(tale).take(count)
+}
+
+/// A fault that is over before the tale begins, by so many seconds.
+fn after_a_fault(seconds: u64, fault: Fault, mut tale: Tale) -> Tale {
+    let at = tale.0[0].at - seconds * 1_000_000;
+    let seen = [Seen::FaultBegan { fault }, Seen::FaultEnded { fault }];
+    let entries = seen.map(|seen| Entry { at, seen });
+    tale.0.splice(0..0, entries);
+    tale
+}
+
+#[test]
+fn a_lease_in_a_hundred_may_run_out_by_itself() {
+    let tale = many(times(1, ran_out).chain(times(99, Tale::good)));
     assert_eq!(tale.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_in_which_too_little_comes_off_is_seen() {
+    let lost = || unknown().before(is_written("outcome"), began(Fault::CutServer(0)));
+    let enough = many(times(20, Tale::good).chain(times(10, lost)));
+    let too_few = many(times(17, Tale::good).chain(times(13, lost)));
+    // What was meant to end otherwise counts for nothing.
+    let refused = || {
+        Tale::begun("roam", "at_most_once")
+            .and(cancelling())
+            .ended("sending", "cancelled", Some("CANCELLED"), "")
+            .and(cancelled())
+            .and(Seen::CancelReceived(work(0, 1, VALUE)))
+    };
+    let padded = many(times(30, lost).chain(times(90, refused)));
+    // Explained, since it had just ended; but then there was no more to fear.
+    let calm = |lost, good| {
+        let tale = many(times(lost, ran_out).chain(times(good, Tale::good)));
+        after_a_fault(3, Fault::CrashDatabase, tale)
+    };
+
+    assert_eq!(enough.violations(), Vec::<String>::new());
+    assert_blamed(&[
+        ("over the whole run: 17 of 30", too_few),
+        ("over the whole run: 0 of 30", padded),
+        ("after the last fault: 37 of 40", calm(3, 37)),
+    ]);
+    let found = calm(2, 38).violations();
+    assert!(
+        !found.iter().any(|it| it.contains("after the last")),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -225,18 +459,17 @@ fn good_histories_are_not_blamed() {
             action: A.to_owned(),
         })
         .and(Seen::CancelReceived(work(0, 1, VALUE)));
-    let lost = unknown().before(
-        is_written("outcome"),
-        Seen::FaultBegan {
-            fault: Fault::CutServer(0),
-        },
-    );
+    let lost = unknown().before(is_written("outcome"), began(Fault::CutServer(0)));
+    let forsaken = |fault| ran_out().before(is_written("outcome"), began(fault));
     for (name, tale) in [
         ("good", Tale::good()),
         ("a second start that the policy allows", failed),
         ("cancelled", cancelled),
         ("cancelled twice", twice),
         ("lost", lost),
+        ("killed", forsaken(Fault::KillSupervisor(HOLDER))),
+        ("cut off", forsaken(Fault::StallDatabase(HOLDER))),
+        ("crashed", forsaken(Fault::CrashDatabase)),
     ] {
         assert_eq!(tale.violations(), Vec::<String>::new(), "{name}");
     }
@@ -394,16 +627,6 @@ fn a_result_that_is_not_its_own_is_seen() {
 
 #[test]
 fn a_failure_that_no_fault_explains_is_seen() {
-    let began = |fault| Seen::FaultBegan { fault };
-    let elsewhere = unknown().before(is_written("outcome"), began(Fault::CutServer(1)));
-    let in_order = unknown().before(is_written("outcome"), began(Fault::EndSupervisor(0)));
-    let mut long_before = unknown();
-    let fault = Fault::CutServer(0);
-    let at = long_before.0[0].at - 60_000_000;
-    let seen = [Seen::FaultBegan { fault }, Seen::FaultEnded { fault }];
-    long_before
-        .0
-        .splice(0..0, seen.map(|seen| Entry { at, seen }));
     let failed =
         |code| Tale::begun("drive", "at_most_once").ended("working", "failed", Some(code), "");
     let ended = Seen::SupervisorEnded {
@@ -413,12 +636,46 @@ fn a_failure_that_no_fault_explains_is_seen() {
     assert_blamed(&[
         ("nothing explains", unknown()),
         ("the lease of its start ran out", ran_out()),
-        ("nothing explains", elsewhere),
-        ("nothing explains", in_order),
-        ("nothing explains", long_before),
         ("nothing explains", failed("REMOTE_TASK_MISSING")),
         ("nothing explains", failed("EXECUTION_DEADLINE_EXCEEDED")),
         ("nothing explains", failed("REMOTE_PROTOCOL_ERROR")),
         ("its database was there", Tale::good().and(ended)),
+    ]);
+}
+
+#[test]
+fn a_fault_that_could_not_lose_a_start_does_not_explain_it() {
+    let (lost, forsaken) = ("nothing explains Outcome", "the lease of its start ran out");
+    for (said, tale, fault) in [
+        // Of another server, of another supervisor, of its way to the database.
+        (lost, unknown(), Fault::CutServer(1)),
+        (lost, unknown(), Fault::StopSupervisor(0)),
+        (lost, unknown(), Fault::CrashDatabase),
+        (forsaken, ran_out(), Fault::KillSupervisor(0)),
+        (forsaken, ran_out(), Fault::StopSupervisor(1)),
+        (forsaken, ran_out(), Fault::StallDatabase(3)),
+        // The host's link.
+        (forsaken, ran_out(), Fault::CutDatabase(4)),
+        // The holder waits for its server, whatever that does, and ends in order.
+        (forsaken, ran_out(), Fault::RestartServer(0)),
+        (forsaken, ran_out(), Fault::EndSupervisor(HOLDER)),
+    ] {
+        let tale = tale.before(is_written("outcome"), began(fault));
+        let found = tale.violations();
+        assert!(
+            found.iter().any(|it| it.contains(said)),
+            "{fault:?}: {found:?}"
+        );
+    }
+    let by_nobody = ran_out()
+        .before(is_written("outcome"), began(Fault::CrashDatabase))
+        .changed(|seen| {
+            if let Seen::Wrote(wrote) = seen {
+                "host".clone_into(&mut wrote.writer);
+            }
+        });
+    assert_blamed(&[
+        (lost, after_a_fault(60, Fault::CutServer(0), unknown())),
+        (forsaken, by_nobody),
     ]);
 }

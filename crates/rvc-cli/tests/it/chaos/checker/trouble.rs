@@ -76,8 +76,9 @@ impl Troubles {
     }
 }
 
-/// What a fault broke shows for a while: connections are found broken, leases run out.
-const AFTERMATH: u64 = 6_000_000;
+/// What a fault broke shows for a moment, in microseconds: connections are found broken, a
+/// process that was stopped goes on.
+const AFTERMATH: u64 = 1_000_000;
 
 /// How long a supervisor that starts may try to reach its database, in microseconds like the
 /// other.

@@ -196,61 +196,6 @@ async fn submissions_of_one_action_and_of_one_run_race_without_an_error() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
-async fn only_the_bookkeeping_of_polls_and_leases_does_not_wait_for_the_disk() {
-    let database = Database::create().await;
-    drop(database.store().await);
-    let client = database.client().await;
-    // Deferred: what it reads is what the commit goes by.
-    let sql = format!(
-        "CREATE TABLE pace (phase text, pace text);
-         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             INSERT INTO pace VALUES (NEW.phase, current_setting('synchronous_commit'));
-             RETURN NULL; END $$;
-         CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON mcp_action_tasks
-             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note();
-         ALTER DATABASE {} SET synchronous_commit = off",
-        database.name
-    );
-    client.batch_execute(&sql).await.unwrap();
-    let store = database.store().await;
-
-    work(&store, "a", false).await;
-    store.wake(id("a")).await.unwrap();
-    let claimed = claim(&store).await;
-    let lease = Duration::from_secs(30);
-    store.renew(claimed.claim.clone(), lease).await.unwrap();
-    let mut polled = claimed.row.clone();
-    polled.polls = 1;
-    let poll = Write::new(claimed.claim, Phase::Working, polled);
-    assert_eq!(store.write(poll).await, Ok(Written::Applied));
-    store.cancel_action(id("a")).await.unwrap();
-
-    let rows = client.query("SELECT phase, pace FROM pace", &[]).await;
-    let seen: Vec<(String, String)> = rows
-        .unwrap()
-        .iter()
-        .map(|row| (row.get(0), row.get(1)))
-        .collect();
-    let expected = [
-        ("intent", "on"),
-        ("intent", "on"),
-        ("sending", "on"),
-        ("working", "on"),
-        ("working", "on"),
-        ("working", "on"),
-        ("working", "off"),
-        ("working", "off"),
-        ("cancelled", "on"),
-    ];
-    let seen: Vec<(&str, &str)> = seen.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
-    assert_eq!(
-        seen, expected,
-        "submit, claim, begin, link, wake, claim, renew, poll, cancel"
-    );
-}
-
-#[tokio::test]
-#[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
 async fn what_a_server_says_survives_exactly_whatever_it_is() {
     let database = Database::create().await;
     let store = database.store().await;
