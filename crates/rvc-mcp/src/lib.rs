@@ -108,6 +108,11 @@
 //!   [`ServeConfig`]. Bodies over 4 MiB are refused with 413.
 //! - A client that does not read its stream cannot make the server grow: a session owes at most
 //!   256 answers, and ends when its queue stands still for a minute.
+//! - A client that takes nothing of its answers for 30 s loses its connection, on both transports.
+//!   One that reads slowly keeps it, and its place among the connections.
+//! - Bodies run apart ([`TaskManager::run_bodies_apart`](rvc_tasks::TaskManager::run_bodies_apart)):
+//!   with all their threads blocked, requests are answered, events leave, and a signal ends the
+//!   process. A tool's own call is not a body: what blocks in it blocks the server.
 //! - Clients that come back without ever saying goodbye cannot make it grow either. There are at
 //!   most 512 connections; others wait until one is closed, as it is after two idle minutes. At
 //!   most 256 of them are streams that listen (of HTTP+SSE, its sessions), so that requests find
