@@ -215,7 +215,8 @@ impl fmt::Debug for TaskManager {
 
 impl Inner {
     /// Checks a spec, and takes in the task that it describes.
-    fn admit(&self, spec: TaskSpec, runtime: Handle) -> Result<Arc<Record>, StartError> {
+    fn admit(&self, mut spec: TaskSpec, runtime: Handle) -> Result<Arc<Record>, StartError> {
+        CallScope::complete(&mut spec.log_context);
         let tool = spec.tool.map_err(StartError::ToolName)?;
         let bytes = json_size(&spec.triggers);
         // Half of an event leaves room for what stands around a trigger when it fires.
