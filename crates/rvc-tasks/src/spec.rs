@@ -135,12 +135,14 @@ pub enum CancelMode {
     /// motor.
     ///
     /// If it does not reach an await within the manager's grace, the task ends all the same,
-    /// with `stopped: false`.
+    /// with `stopped: false`: it blocks its thread, or waits for one that other bodies block.
+    /// Nothing can make a thread stop that blocks. What it does then goes on until it returns, or
+    /// the process ends.
     #[default]
     Droppable,
 
     /// It is told, and may use the grace for an orderly stop; then it is dropped at its next
-    /// await.
+    /// await. If that, too, does not come, it is as with a droppable one that blocks.
     Cooperative {
         /// How long its teardown may take; the manager's grace if `None`.
         grace: Option<Duration>,
