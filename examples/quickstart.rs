@@ -34,7 +34,7 @@ impl ServerHandler for Robot {}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    logging::init(logging::LogFormat::Json)?;
+    logging::init(logging::LogFormat::from_args()?)?;
     let manager = TaskManager::new("waver".parse()?, EventPoster::from_env("waver".parse()?)?);
     let tools = Robot::tool_router() + task_tools(manager.clone());
     let robot = TaskServer::new(Robot(manager.clone(), tools), &manager);

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 /// The correlation ids in a call's `_meta`. Contract decision 29.
 ///
-/// A tool takes it as a parameter and hands it to its task, whose span and events' log lines
-/// then carry the ids. Ids that are absent, empty, or neither text nor number are left out:
+/// With a [`TaskServer`](crate::TaskServer) the task that a call starts carries them by itself, in
+/// its span and its events' log lines. Without one, and for a task that is started from another
+/// tokio task, a tool takes this as a parameter and hands it to its task. Ids that are absent, empty, or neither text nor number are left out:
 /// they are a help for the reader of a log and never a reason to refuse a call.
 ///
 /// # Examples

@@ -26,7 +26,7 @@
 //! use rmcp::handler::server::tool::ToolRouter;
 //! use rmcp::model::{CallToolResult, ElicitResult, ElicitationAction, ElicitationSchema};
 //! use rmcp::{ServerHandler, tool, tool_handler, tool_router};
-//! use rvc_mcp::{CallContext, ServeConfig, TaskServer, form, refused, serve, started, task_tools};
+//! use rvc_mcp::{ServeConfig, TaskServer, form, refused, serve, started, task_tools};
 //! use rvc_tasks::{EventPoster, ServerName, TaskError, TaskManager, TaskSpec, payload};
 //!
 //! #[derive(Clone)]
@@ -38,9 +38,8 @@
 //! #[tool_router]
 //! impl Driver {
 //!     #[tool(description = "Drives to the lab. Returns a task_id at once.")]
-//!     async fn drive(&self, call: CallContext) -> CallToolResult {
-//!         let spec = TaskSpec::new("drive").log_context(call.into());
-//!         let started_task = self.manager.start(spec, async |task| {
+//!     async fn drive(&self) -> CallToolResult {
+//!         let started_task = self.manager.start(TaskSpec::new("drive"), async |task| {
 //!             for eta_s in [2, 1, 0] {
 //!                 tokio::time::sleep(Duration::from_secs(1)).await;
 //!                 task.progress(payload! { "eta_s": eta_s })?;
@@ -108,6 +107,11 @@
 //!   [`ServeConfig`]. Bodies over 4 MiB are refused with 413.
 //! - A client that does not read its stream cannot make the server grow: a session owes at most
 //!   256 answers, and ends when its queue stands still for a minute.
+//! - A client that takes nothing of its answers for 30 s loses its connection, on both transports.
+//!   One that reads slowly keeps it, and its place among the connections.
+//! - Bodies run apart ([`TaskManager::run_bodies_apart`](rvc_tasks::TaskManager::run_bodies_apart)):
+//!   with all their threads blocked, requests are answered, events leave, and a signal ends the
+//!   process. A tool's own call is not a body: what blocks in it blocks the server.
 //! - Clients that come back without ever saying goodbye cannot make it grow either. There are at
 //!   most 512 connections; others wait until one is closed, as it is after two idle minutes. At
 //!   most 256 of them are streams that listen (of HTTP+SSE, its sessions), so that requests find
@@ -122,7 +126,7 @@
 //!   leave the caller without an answer, does it answer: with an internal error.
 //! - Every `tools/call` that a [`TaskServer`] or one of [`task_tools`] answers is logged once,
 //!   with its `outcome` and `duration_ms`, in a span with the tool and the ids of its
-//!   [`CallContext`].
+//!   [`CallContext`]. The tasks that a [`TaskServer`]'s call starts carry these ids too.
 //! - A server ends within the manager's own closing time plus ten seconds, whatever its clients
 //!   do. Answers in flight have five of these to go out.
 //! - Standard output carries MCP and nothing else.

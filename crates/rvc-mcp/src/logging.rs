@@ -21,6 +21,32 @@ pub enum LogFormat {
     Pretty,
 }
 
+impl LogFormat {
+    /// What the program's arguments ask for: `--log pretty` or `--log=json`; JSON if nothing.
+    ///
+    /// For a program that parses no arguments; it overlooks all others.
+    ///
+    /// # Errors
+    ///
+    /// [`LoggingError::Format`].
+    pub fn from_args() -> Result<Self, LoggingError> {
+        let arguments = std::env::args_os().skip(1);
+        Self::in_args(arguments.map(|argument| argument.to_string_lossy().into_owned()))
+    }
+
+    fn in_args(mut arguments: impl Iterator<Item = String>) -> Result<Self, LoggingError> {
+        while let Some(argument) = arguments.next() {
+            if argument == "--log" {
+                return arguments.next().unwrap_or_default().parse();
+            }
+            if let Some(name) = argument.strip_prefix("--log=") {
+                return name.parse();
+            }
+        }
+        Ok(Self::default())
+    }
+}
+
 impl FromStr for LogFormat {
     type Err = LoggingError;
 
@@ -197,6 +223,24 @@ mod tests {
     fn a_rust_log_that_is_not_understood_is_an_error() {
         let error = filter(Some("rvc_mcp=loud")).unwrap_err();
         assert!(error.to_string().contains("RUST_LOG"));
+    }
+
+    #[test]
+    fn a_programs_arguments_name_the_format() {
+        let in_args = |arguments: &[&str]| {
+            LogFormat::in_args(arguments.iter().map(|argument| (*argument).to_owned()))
+        };
+        for (arguments, format) in [
+            (&[][..], LogFormat::Json),
+            (&["--port", "1"], LogFormat::Json),
+            (&["--log", "json"], LogFormat::Json),
+            (&["-v", "--log", "pretty"], LogFormat::Pretty),
+            (&["--log=pretty", "--log=json"], LogFormat::Pretty),
+        ] {
+            assert_eq!(in_args(arguments).unwrap(), format, "{arguments:?}");
+        }
+        assert!(in_args(&["--log"]).is_err());
+        assert!(in_args(&["--log=xml"]).is_err());
     }
 
     #[test]

@@ -147,11 +147,17 @@ impl Server {
 
     /// Serves until `shutdown` resolves, then ends in order, as [`serve`] does.
     ///
+    /// From here on the bodies of `manager`'s tasks
+    /// [run apart](rvc_tasks::TaskManager::run_bodies_apart): one that blocks its thread keeps no
+    /// request from being answered and no signal from being heard. Tools run on the current
+    /// runtime, and what blocks in a tool's own call does block the server.
+    ///
     /// It ends within `manager`'s own time for closing plus ten seconds, whatever clients do.
     ///
     /// # Errors
     ///
-    /// [`ServeError::Session`] when the client on stdio does not speak MCP.
+    /// [`ServeError::Session`] when the client on stdio does not speak MCP,
+    /// [`ServeError::Threads`] when there are none for the bodies.
     ///
     /// # Cancel safety
     ///
@@ -166,6 +172,7 @@ impl Server {
         H: ServerHandler,
         F: Fn() -> H + Send + Sync + 'static,
     {
+        manager.run_bodies_apart().map_err(ServeError::Threads)?;
         let transport = self.config.transport();
         let url = self.url();
         tracing::info!(%transport, url, "serving");
@@ -204,6 +211,10 @@ pub enum ServeError {
     /// Signals could not be listened for.
     #[error("could not listen for signals")]
     Signals(#[source] io::Error),
+
+    /// There are no threads for the bodies of tasks.
+    #[error("could not start threads for the bodies of tasks")]
+    Threads(#[source] io::Error),
 
     /// The client on stdio did not speak MCP.
     #[error("the client on standard input does not speak MCP")]

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::TaskHandle;
+use crate::{LogContext, TaskHandle};
 
 tokio::task_local! {
     static CURRENT: CallScope;
@@ -16,7 +16,8 @@ pub enum Caller {
     Listens,
 }
 
-/// The scope of one tool call: says who called, and learns which tasks the call has started.
+/// The scope of one tool call: says who called and what of the call is to be found in the logs,
+/// and learns which tasks the call has started.
 ///
 /// For surfaces beside the contract's, around the tool that they call. A tool that starts its
 /// task from another tokio task is out of it, and its task is one of the contract alone.
@@ -41,6 +42,7 @@ pub enum Caller {
 #[derive(Clone)]
 pub struct CallScope {
     caller: Caller,
+    log_context: Arc<LogContext>,
     started: Arc<Mutex<Vec<TaskHandle>>>,
 }
 
@@ -50,8 +52,17 @@ impl CallScope {
     pub fn new(caller: Caller) -> Self {
         Self {
             caller,
+            log_context: Arc::default(),
             started: Arc::default(),
         }
+    }
+
+    /// What of the call is to be found in the logs of the tasks that it starts, where the tool
+    /// says nothing else ([`TaskSpec::log_context`](crate::TaskSpec::log_context)).
+    #[must_use]
+    pub fn log_context(mut self, context: LogContext) -> Self {
+        self.log_context = Arc::new(context);
+        self
     }
 
     /// Runs a call in it.
@@ -76,6 +87,12 @@ impl CallScope {
             .unwrap_or(false)
     }
 
+    /// Fills in what a tool has not said of its call, if there is a current scope.
+    pub(crate) fn complete(context: &mut LogContext) {
+        // Outside of a scope nothing is known.
+        let _ = CURRENT.try_with(|scope| context.fill_in(&scope.log_context));
+    }
+
     /// Notes a task that was started, if there is a current scope.
     pub(crate) fn note(make: impl FnOnce() -> TaskHandle) {
         // Outside of a scope nobody wants to know.
@@ -91,6 +108,7 @@ impl fmt::Debug for CallScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallScope")
             .field("caller", &self.caller)
+            .field("log_context", &self.log_context)
             .field("started", &self.list())
             .finish()
     }

@@ -4,9 +4,11 @@ use rvc_wire::Timestamp;
 
 /// The port to the wall clock, which only stamps events and infos.
 ///
-/// Durations never come from it: robots boot in 1970 and jump to the present when the network
-/// comes. Within a task, times never run backwards: while the clock is behind the task's newest
-/// time, that time is used again.
+/// Durations never come from it: robots boot in 1970, or in a future that an empty battery made
+/// up, and jump to the present when the network comes. Within a task, a step back of up to 5 s is
+/// not shown: the task's newest time is used again until the clock has passed it. A larger step
+/// back is a correction, and shown at once: such a task's later times, and `updated_at`, can be
+/// before the earlier ones, and before `created_at`. The order of events is that of `seq`.
 pub trait Clock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;

@@ -87,6 +87,11 @@
 //!   when the body did not stop in order.
 //! - A panic in a body or in its destructors fails its task and nothing else (with
 //!   `panic = "unwind"`, the default).
+//! - A body that blocks its thread stops what shares its runtime. Bodies run where their tasks are
+//!   started, which is what a test with a paused clock needs, until
+//!   [`TaskManager::run_bodies_apart`] gives them threads of their own, as `rvc-mcp` does when it
+//!   serves. From then on, with every one of these threads blocked, polls and cancels are
+//!   answered, graces and deadlines end, posted events leave and [`TaskManager::close`] ends.
 //! - Each attached trigger fires at most once, unless it carries `"repeat": true`.
 //! - Running tasks are never evicted. The 200 newest finished ones are kept, with at most 64 MiB
 //!   of what they left.
@@ -106,6 +111,7 @@
 //! - `schema`: JSON Schema of the wire models, so that a tool can take a [`Trigger`] in its arguments.
 //!   `rvc-mcp` turns it on.
 
+mod apart;
 mod ask;
 mod call_scope;
 mod clock;

@@ -2,7 +2,8 @@ mod builder;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rvc_wire::{Map, ServerName, ShortName, TaskId, TaskInfo, TaskState};
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use self::builder::{SetupError, TaskManagerBuilder};
+use crate::apart::Apart;
 use crate::call_scope::CallScope;
 use crate::companions::Companions;
 use crate::json_size::json_size;
@@ -32,7 +34,8 @@ const MAX_TRIGGER_BYTES: usize = 64 * 1_024;
 /// Runs the tasks of one server. Clones share them.
 ///
 /// Tasks run on the runtime in which they are started, which needs its time driver
-/// (`enable_all`). They go on when every clone is dropped; [`close`](Self::close) ends them.
+/// (`enable_all`), or their bodies [apart](Self::run_bodies_apart). They go on when every clone is
+/// dropped; [`close`](Self::close) ends them.
 #[derive(Clone)]
 pub struct TaskManager {
     inner: Arc<Inner>,
@@ -54,6 +57,7 @@ pub(crate) struct Inner {
     drain: Duration,
     short_name: ShortName,
     port: Arc<Port>,
+    apart: OnceLock<Apart>,
     registry: Mutex<Registry>,
     companions: Companions,
 }
@@ -83,9 +87,31 @@ impl TaskManager {
         &self.inner.port.server
     }
 
+    /// Gives the bodies of all tasks that start from now on threads of their own: as many as there
+    /// are cores, and at least two. What bodies spawn runs there too.
+    ///
+    /// The current runtime becomes that of everything else: graces, deadlines and delivery. So a
+    /// body that blocks its thread keeps nobody from a poll, a cancel or the end of the process.
+    /// It can still keep other bodies from going on, and when all the threads are blocked no body
+    /// goes on: their cancels answer `stopped: false`.
+    ///
+    /// `rvc-mcp` calls it when it serves. A second call does nothing. Tasks that run already stay
+    /// where they are, so a watcher that starts before the server should be started after this.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it has no threads to give; also outside of a runtime.
+    pub fn run_bodies_apart(&self) -> io::Result<()> {
+        if self.inner.apart.get().is_none() {
+            // Of two calls at the same time one is too late, and its threads end.
+            let _ = self.inner.apart.set(Apart::from_here()?);
+        }
+        Ok(())
+    }
+
     /// Starts a task and returns at once; the answer's state is `running`.
     ///
-    /// The body is an async closure. It begins on the runtime, never inside this call. What it
+    /// The body is an async closure. It begins on its runtime, never inside this call. What it
     /// returns, an error or a panic ends the task (contract section 4.2).
     ///
     /// # Errors
@@ -96,15 +122,15 @@ impl TaskManager {
         B: FnOnce(TaskContext) -> F + Send + 'static,
         F: Future<Output = Result<Map, TaskError>> + Send + 'static,
     {
-        let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let (home, bodies) = self.inner.runtimes()?;
         let deadline = spec.deadline;
-        let record = self.inner.admit(spec, runtime)?;
+        let record = self.inner.admit(spec, home)?;
         let info = record.info();
         // Boxed until it begins, so that what it captures is not kept twice.
         let start = Box::new(move |context| Box::pin(body(context)) as _);
         CallScope::note(|| TaskHandle::new(&self.inner, Arc::clone(&record)));
         let runner = Runner::new(Arc::clone(&self.inner), Arc::clone(&record), start);
-        record.attach_runner(record.runtime().spawn(runner).abort_handle());
+        record.attach_runner(bodies.spawn(runner).abort_handle());
         if let Some(deadline) = deadline {
             watch_deadline(&self.inner, &record, deadline);
         }
@@ -183,7 +209,9 @@ impl TaskManager {
 
     /// Ends the server's work: no task starts any more, those that run are cancelled side by
     /// side, and then the sink has its drain time for what is still to be delivered: also for what
-    /// these tasks reported before, since nobody was told that they are cancelled.
+    /// these tasks reported before, since nobody was told that they are cancelled. What bodies
+    /// that run [apart](Self::run_bodies_apart) have spawned is dropped meanwhile; it has a second
+    /// for that.
     ///
     /// # Cancel safety
     ///
@@ -201,7 +229,12 @@ impl TaskManager {
         for record in &records {
             record.ended().await;
         }
-        self.inner.port.sink.close(self.inner.drain).await;
+        let leftovers = async {
+            if let Some(apart) = self.inner.apart.get() {
+                apart.end().await;
+            }
+        };
+        tokio::join!(self.inner.port.sink.close(self.inner.drain), leftovers);
     }
 }
 
@@ -214,8 +247,18 @@ impl fmt::Debug for TaskManager {
 }
 
 impl Inner {
+    /// Where a task's timers go, and its body.
+    fn runtimes(&self) -> Result<(Handle, Handle), StartError> {
+        if let Some(apart) = self.apart.get() {
+            return Ok((apart.home().clone(), apart.bodies().clone()));
+        }
+        let here = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        Ok((here.clone(), here))
+    }
+
     /// Checks a spec, and takes in the task that it describes.
-    fn admit(&self, spec: TaskSpec, runtime: Handle) -> Result<Arc<Record>, StartError> {
+    fn admit(&self, mut spec: TaskSpec, runtime: Handle) -> Result<Arc<Record>, StartError> {
+        CallScope::complete(&mut spec.log_context);
         let tool = spec.tool.map_err(StartError::ToolName)?;
         let bytes = json_size(&spec.triggers);
         // Half of an event leaves room for what stands around a trigger when it fires.

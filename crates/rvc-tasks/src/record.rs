@@ -31,6 +31,9 @@ use crate::port::Port;
 use crate::thinning::Thinning;
 use crate::{AttachedTrigger, CancelMode, EmitError, TaskError};
 
+/// The largest step back of the wall clock, in milliseconds, that is hidden from a task's times.
+const SMALL_STEP_MS: i64 = 5_000;
+
 pub(crate) struct Record {
     port: Arc<Port>,
     id: TaskId,
@@ -38,6 +41,7 @@ pub(crate) struct Record {
     plan: Plan,
     created_at: Timestamp,
     started: Instant,
+    /// Where its timers run, and the sink.
     runtime: Handle,
     span: Span,
     ledger: Mutex<Ledger>,
@@ -309,9 +313,17 @@ impl Record {
         });
     }
 
-    /// The time now, never before the task's newest.
+    /// The time now. A small step back of the clock is waited out, so that times do not run
+    /// backwards; a larger one is a correction, and the task's newest time was wrong.
     fn now(&self, ledger: &Ledger) -> Timestamp {
-        self.port.clock.now().max(ledger.updated_at)
+        let now = self.port.clock.now();
+        let newest = ledger.updated_at;
+        let behind_ms = newest.unix_ms().saturating_sub(now.unix_ms());
+        if (1..=SMALL_STEP_MS).contains(&behind_ms) {
+            newest
+        } else {
+            now
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {

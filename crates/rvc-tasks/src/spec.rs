@@ -103,7 +103,8 @@ impl TaskSpec {
         self
     }
 
-    /// What the caller wants to find in the logs.
+    /// What the caller wants to find in the logs. What is missing in it comes from the call's
+    /// [`CallScope`](crate::CallScope), if there is one.
     pub fn log_context(mut self, context: LogContext) -> Self {
         self.log_context = context;
         self
@@ -134,12 +135,14 @@ pub enum CancelMode {
     /// motor.
     ///
     /// If it does not reach an await within the manager's grace, the task ends all the same,
-    /// with `stopped: false`.
+    /// with `stopped: false`: it blocks its thread, or waits for one that other bodies block.
+    /// Nothing can make a thread stop that blocks. What it does then goes on until it returns, or
+    /// the process ends.
     #[default]
     Droppable,
 
     /// It is told, and may use the grace for an orderly stop; then it is dropped at its next
-    /// await.
+    /// await. If that, too, does not come, it is as with a droppable one that blocks.
     Cooperative {
         /// How long its teardown may take; the manager's grace if `None`.
         grace: Option<Duration>,
@@ -162,6 +165,20 @@ pub struct LogContext {
 }
 
 impl LogContext {
+    /// Takes from `other` what is missing here.
+    pub(crate) fn fill_in(&mut self, other: &Self) {
+        for (mine, others) in [
+            (&mut self.traceparent, &other.traceparent),
+            (&mut self.request_id, &other.request_id),
+            (&mut self.turn_id, &other.turn_id),
+            (&mut self.mission_id, &other.mission_id),
+        ] {
+            if mine.is_none() {
+                mine.clone_from(others);
+            }
+        }
+    }
+
     /// Writes what is there into the span's fields of the same names.
     pub(crate) fn record(&self, span: &tracing::Span) {
         for (field, value) in [

@@ -1,7 +1,8 @@
 //! Drives a task from its seal to its end (contract decision 19).
 //!
-//! Each teardown is a tokio task of its own on the runtime of the body, so that it goes on when
-//! the client that asked for it hangs up.
+//! Each teardown is a tokio task of its own on the runtime where the task was started, so that it
+//! goes on when the client that asked for it hangs up. With bodies apart that is never theirs, so
+//! that it goes on while they block.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,24 +19,7 @@ pub(crate) struct Program {
 impl Program {
     /// Starts the example that was built beside this test.
     pub(crate) fn start(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let this = std::env::current_exe().expect("a test knows its own path");
-        let build = this
-            .ancestors()
-            .nth(2)
-            .expect("it is in deps, in the build's directory");
-        let mut command = Command::new(build.join("examples").join(name));
-        for (variable, _) in std::env::vars_os() {
-            let text = variable.to_string_lossy();
-            if text.starts_with("RVC_") || text.starts_with("MCP_") || text == "RUST_LOG" {
-                command.env_remove(&variable);
-            }
-        }
-        let mut child = command
-            .args(arguments)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+        let mut child = Self::command(name, arguments, variables)
             .spawn()
             .expect("cargo builds the examples with the tests");
         let stderr = child.stderr.take().expect("it is piped");
@@ -53,6 +36,37 @@ impl Program {
             log,
             seen: Vec::new(),
         }
+    }
+
+    /// The log of a server that no client comes to on standard input.
+    pub(crate) fn log_of(name: &str, arguments: &[&str]) -> String {
+        let ended = Self::command(name, arguments, &[]).output();
+        let log = ended
+            .expect("cargo builds the examples with the tests")
+            .stderr;
+        String::from_utf8(log).expect("the log is text")
+    }
+
+    fn command(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let this = std::env::current_exe().expect("a test knows its own path");
+        let build = this
+            .ancestors()
+            .nth(2)
+            .expect("it is in deps, in the build's directory");
+        let mut command = Command::new(build.join("examples").join(name));
+        for (variable, _) in std::env::vars_os() {
+            let text = variable.to_string_lossy();
+            if text.starts_with("RVC_") || text.starts_with("MCP_") || text == "RUST_LOG" {
+                command.env_remove(&variable);
+            }
+        }
+        command
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
     }
 
     /// Starts a server on a free port, and returns where it speaks MCP.

@@ -1,6 +1,8 @@
 //! The servers, seen from a brain in this process.
 
-use rmcp::model::{CallToolRequestParams, CallToolResult};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, MetaObject, RequestMetaObject, RequestParamsMeta,
+};
 use rmcp::service::RunningService;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{RoleClient, ServiceExt};
@@ -117,6 +119,37 @@ async fn the_readmes_server_waves() {
     let end = receiver.next().await;
     assert_eq!(end.event_type, EventType::TaskDone);
     assert_eq!(end.payload["result"], json!({"waved": 1}));
+}
+
+#[tokio::test]
+async fn the_readmes_server_names_the_callers_trace_in_its_tasks_lines() {
+    const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let variables = [("MCP_TRANSPORT", "streamable-http"), ("MCP_PORT", "0")];
+    let mut quickstart = Program::start("quickstart", &[], &variables);
+    let client = Client::connect(quickstart.url()).await;
+    let Value::Object(meta) = json!({"traceparent": TRACEPARENT}) else {
+        unreachable!("it is one");
+    };
+    let Value::Object(arguments) = json!({"times": 1}) else {
+        unreachable!("it is one");
+    };
+    let mut wave = CallToolRequestParams::new("wave").with_arguments(arguments);
+    wave.set_meta(RequestMetaObject(MetaObject(meta)));
+
+    client.0.call_tool(wave).await.expect("it waves");
+
+    for message in ["task started", "task ended"] {
+        let line = quickstart.logged(message, |_| true);
+        assert_eq!(line["spans"][0]["traceparent"], TRACEPARENT, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_readmes_server_takes_the_flag_for_a_log_that_people_read() {
+    // The client on standard input is gone at once, and so it ends.
+    let log = Program::log_of("quickstart", &["--log", "pretty"]);
+    assert!(log.contains("INFO"), "{log}");
+    assert!(!log.starts_with('{'), "{log}");
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,6 +35,10 @@ const ENDS: Duration = Duration::from_secs(4);
 
 /// How long a client may take over a request's head, and a connection may be idle.
 const HEAD: Duration = Duration::from_secs(120);
+
+/// How long a client may take nothing of what is written to it: its connection is a place that
+/// another one waits for. Who reads slowly keeps it, since an answer may be large.
+const STALLED: Duration = Duration::from_secs(30);
 
 /// Serves until `shutdown` resolves, then runs `close` and ends in order.
 pub(crate) async fn run<H, F>(
@@ -199,10 +204,12 @@ where
         let routes = Arc::clone(&routes);
         async move { Ok::<_, Infallible>(routes.handle(request).await) }
     });
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(STALLED));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = &mut connection => ended,
@@ -230,6 +237,7 @@ mod tests {
     use http_body_util::{BodyExt, Full};
     use rvc_test::Logs;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::task::JoinHandle;
     use tokio::time::Instant;
     use tracing::Level;
 
@@ -240,12 +248,16 @@ mod tests {
     impl ServerHandler for Bare {}
 
     fn connect(transport: Transport, ends: &Ends) -> DuplexStream {
+        serve(transport, ends).0
+    }
+
+    fn serve(transport: Transport, ends: &Ends) -> (DuplexStream, JoinHandle<()>) {
         let config = ServeConfig::default().with_transport(transport);
         let (calls, services) = (TaskTracker::new(), TaskTracker::new());
         let routes = Routes::new(&config, || Bare, calls, services, ends.sessions.clone());
         let (ours, theirs) = duplex(1024);
-        tokio::spawn(connection(theirs, Arc::new(routes), ends.clone()));
-        ours
+        let served = tokio::spawn(connection(theirs, Arc::new(routes), ends.clone()));
+        (ours, served)
     }
 
     async fn open(stream: DuplexStream) -> Response<Incoming> {
@@ -307,6 +319,56 @@ mod tests {
         let _ = stream.read_to_end(&mut answer).await;
 
         assert_eq!(begin.elapsed().as_secs(), HEAD.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_none_of_its_answers_loses_its_connection() {
+        for transport in [Transport::Sse, Transport::StreamableHttp] {
+            let (mut stream, served) = serve(transport, &Ends::default());
+            let begin = Instant::now();
+
+            // As many requests as are taken, and then the write fails.
+            let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            while stream.write_all(request).await.is_ok() {}
+
+            served.await.unwrap();
+            assert_eq!(begin.elapsed().as_secs(), STALLED.as_secs(), "{transport}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_its_answers_slowly_keeps_its_connection() {
+        let stream = connect(Transport::StreamableHttp, &Ends::default());
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let writing = tokio::spawn(async move {
+            let request = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            for _ in 0..100 {
+                writer.write_all(request).await.unwrap();
+            }
+        });
+
+        let mut answers = Vec::new();
+        let mut reads = 0;
+        while answers.windows(9).filter(|at| *at == b"not found").count() < 100 {
+            reads += 1;
+            if reads < 6 {
+                sleep(STALLED / 2).await;
+            }
+            let read = reader.read_buf(&mut answers).await.unwrap();
+            assert_ne!(read, 0, "it was closed");
+        }
+        writing.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_stream_that_is_not_read_costs_its_connection() {
+        let (mut stream, served) = serve(Transport::Sse, &Ends::default());
+        let request = b"GET /sse HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+
+        // Its comments alone fill what lies between.
+        let a_day = Duration::from_secs(24 * 60 * 60);
+        timeout(a_day, served).await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]

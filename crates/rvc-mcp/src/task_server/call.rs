@@ -14,6 +14,7 @@ use super::idempotency::{Begun, key_of};
 use super::settings::ToolTasks;
 use super::{TaskServer, undeclared};
 use crate::answer::json_text;
+use crate::call_context::CallContext;
 
 tokio::task_local! {
     static ANSWER: Arc<Mutex<Option<StartedAnswer>>>;
@@ -71,7 +72,8 @@ impl<H: ServerHandler> TaskServer<H> {
         }
         let key = key_of(&context.meta.0)?;
         if !is_declared && key.is_none() {
-            return self.handler.call_tool(request, context).await;
+            let scope = scope(Caller::Listens, &context);
+            return scope.run(self.handler.call_tool(request, context)).await;
         }
         let access = AccessKind::Call(&request.name);
         let client = Client {
@@ -100,7 +102,7 @@ impl<H: ServerHandler> TaskServer<H> {
         } else {
             Caller::Listens
         };
-        let mut call = Call::new(caller);
+        let mut call = Call::new(scope(caller, &context));
         let turn = match &client.key {
             None => None,
             Some(key) => {
@@ -173,6 +175,11 @@ impl<H: ServerHandler> TaskServer<H> {
     }
 }
 
+/// The scope of a call, with the ids in its `_meta`: the tasks that it starts are found by them.
+fn scope(caller: Caller, context: &RequestContext<RoleServer>) -> CallScope {
+    CallScope::new(caller).log_context(CallContext::from(context).into())
+}
+
 /// Whether the client can be asked: it takes forms, which is what elicitation means where it
 /// says nothing more.
 fn shows_forms(capabilities: &ClientCapabilities) -> bool {
@@ -195,9 +202,9 @@ struct Call {
 }
 
 impl Call {
-    fn new(caller: Caller) -> Self {
+    fn new(scope: CallScope) -> Self {
         Self {
-            scope: CallScope::new(caller),
+            scope,
             answer: Arc::default(),
             announced: None,
         }

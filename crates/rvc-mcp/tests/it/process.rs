@@ -96,6 +96,20 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Calls a tool, and reads its answer as JSON.
+    async fn call(&mut self, name: &str, arguments: Value) -> Value {
+        let call = json!({
+            "jsonrpc": "2.0", "id": 7, "method": "tools/call",
+            "params": {"name": name, "arguments": arguments},
+        });
+        self.send(call).await;
+        let answer = self.message().await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        serde_json::from_str(text).unwrap()
+    }
+}
+
 async fn begin_drive(process: &mut Process) {
     process.shake_hands().await;
     let drive = json!({
@@ -178,6 +192,37 @@ async fn either_signal_ends_a_process_in_order_while_its_input_stays_open() {
 }
 
 #[tokio::test]
+async fn a_process_whose_bodies_block_every_thread_answers_and_ends_in_order() {
+    let threads = std::thread::available_parallelism().unwrap().get().max(2);
+    let mut process = Process::start("stdio");
+    process.shake_hands().await;
+    let mut blocking = Vec::new();
+    for _ in 0..threads + 2 {
+        let info = process.call("block", json!({})).await;
+        blocking.push(info["task_id"].clone());
+    }
+    loop {
+        let list = process.call("list_tasks", json!({})).await;
+        let tasks = list["tasks"].as_array().unwrap();
+        let blocked = tasks.iter().filter(|task| !task["progress"].is_null());
+        if blocked.count() >= threads {
+            break;
+        }
+    }
+
+    for task in [&blocking[0], &blocking[threads + 1]] {
+        let cancelled = process.call("cancel_task", json!({"task_id": task})).await;
+        assert_eq!(cancelled["state"], "cancelled");
+        assert_eq!(cancelled["stopped"], false);
+        let info = process.call("get_task", json!({"task_id": task})).await;
+        assert_eq!(info["state"], "cancelled");
+    }
+    process.signal("TERM").await;
+
+    assert_eq!(process.exit_code().await, Some(0));
+}
+
+#[tokio::test]
 async fn a_signal_ends_a_process_with_open_streams_in_order() {
     let mut process = Process::start("sse");
     let url = process.url().await;
@@ -216,7 +261,8 @@ async fn a_client_that_does_not_speak_mcp_makes_the_process_fail() {
     assert_ne!(process.exit_code().await, Some(0));
 }
 
-#[tokio::test]
+/// One worker thread, as on a board with one core.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "it is the process that the tests above start"]
 async fn serves() {
     tracing_subscriber::fmt()

@@ -7,7 +7,7 @@ use rmcp::handler::server::tool::ToolRouter;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use rvc_mcp::{CallContext, ServeConfig, ServeError, Server, Transport, refused, started};
-use rvc_tasks::{CancelMode, Map, NoSink, TaskManager, TaskSpec, Trigger};
+use rvc_tasks::{CancelMode, Map, NoSink, TaskManager, TaskSpec, Trigger, payload};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -99,6 +99,23 @@ impl Robot {
             if let Some(halt) = halt {
                 halt.notified().await;
             }
+            Ok(Map::new())
+        };
+        match self.manager.start(spec, body) {
+            Ok(info) => started(info),
+            Err(error) => refused(&error),
+        }
+    }
+
+    #[tool(description = "Blocks its thread for an hour. Returns a task_id at once.")]
+    async fn block(&self) -> CallToolResult {
+        let spec = TaskSpec::new("block").cancel_mode(CancelMode::Cooperative {
+            grace: Some(Duration::from_millis(50)),
+        });
+        let body = async |task: rvc_tasks::TaskContext| {
+            task.progress(payload! { "blocks": true })?;
+            // Never do this in a body.
+            std::thread::sleep(Duration::from_secs(60 * 60));
             Ok(Map::new())
         };
         match self.manager.start(spec, body) {

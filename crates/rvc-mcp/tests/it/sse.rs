@@ -26,6 +26,7 @@ async fn the_whole_contract_works_over_sse() {
     assert_eq!(
         names,
         [
+            "block",
             "cancel_task",
             "drive",
             "echo",

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rvc_wire::{ServerName, ShortName};
@@ -121,6 +121,7 @@ impl TaskManagerBuilder {
                 drain: self.drain,
                 short_name,
                 port: Arc::new(port),
+                apart: OnceLock::new(),
                 registry: Mutex::new(Registry::new(self.retention)),
                 companions: Companions::default(),
             }),

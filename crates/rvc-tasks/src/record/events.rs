@@ -219,7 +219,12 @@ impl Record {
         debug_assert_eq!(event.seq(), ledger.next_seq, "events are drafted in order");
         ledger.next_seq = ledger.next_seq.next();
         // A sink that panics is wrong, but neither the body nor the task's end may suffer.
-        if catch_unwind(AssertUnwindSafe(|| self.port.sink.post(event))).is_err() {
+        let post = || {
+            // What a sink spawns belongs to the server, whichever thread a body reports from.
+            let _home = self.runtime.enter();
+            self.port.sink.post(event);
+        };
+        if catch_unwind(AssertUnwindSafe(post)).is_err() {
             tracing::error!(task_id = %self.id, "the event sink panicked, an event is lost");
         }
     }

@@ -25,7 +25,7 @@ fn manager(clock: &SetClock) -> (TaskManager, MemorySink) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_jumps_never_takes_a_task_back_in_time_or_changes_a_duration() {
+async fn a_small_step_back_of_the_clock_is_not_seen_and_a_large_one_at_once() {
     const IN_2026: i64 = 1_781_272_980_123;
     let clock = SetClock(Arc::new(AtomicI64::new(5_000)));
     let (manager, sink) = manager(&clock);
@@ -33,12 +33,23 @@ async fn a_clock_that_jumps_never_takes_a_task_back_in_time_or_changes_a_duratio
     let body = {
         let clock = clock.clone();
         async move |task: rvc_tasks::TaskContext| {
-            for now in [6_000, IN_2026, 7_000, IN_2026 + 1] {
+            for now in [
+                6_000,
+                // The network came.
+                IN_2026,
+                IN_2026 - 1,
+                IN_2026 - 5_000,
+                IN_2026 + 1,
+                // An empty battery had made up that year.
+                IN_2026 - 5_000,
+                7_000,
+                6_999,
+            ] {
                 sleep(SECOND).await;
                 clock.0.store(now, Ordering::SeqCst);
                 task.progress(payload! {})?;
             }
-            clock.0.store(0, Ordering::SeqCst);
+            clock.0.store(8_000, Ordering::SeqCst);
             sleep(60 * SECOND).await;
             Ok(payload! {})
         }
@@ -54,9 +65,52 @@ async fn a_clock_that_jumps_never_takes_a_task_back_in_time_or_changes_a_duratio
         .iter()
         .map(|event| event.ts.unix_ms())
         .collect();
-    assert_eq!(times, [6_000, IN_2026, IN_2026, IN_2026 + 1, IN_2026 + 1]);
+    assert_eq!(
+        times,
+        [
+            6_000,
+            IN_2026,
+            IN_2026,
+            IN_2026,
+            IN_2026 + 1,
+            IN_2026 - 5_000,
+            7_000,
+            7_000,
+            8_000
+        ]
+    );
     assert_eq!(ended.created_at, started.created_at);
-    assert_eq!(ended.updated_at.unix_ms(), IN_2026 + 1);
+    assert_eq!(ended.updated_at.unix_ms(), 8_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_began_in_a_wrong_future_tells_the_right_time_once_the_clock_does() {
+    const IN_2036: i64 = 2_096_890_000_000;
+    const IN_2026: i64 = 1_781_272_980_123;
+    let clock = SetClock(Arc::new(AtomicI64::new(IN_2036)));
+    let (manager, sink) = manager(&clock);
+    let watching = {
+        let clock = clock.clone();
+        async move |task: rvc_tasks::TaskContext| {
+            task.emit(payload! {})?;
+            for day in 0..3 {
+                clock.0.store(IN_2026 + day * 86_400_000, Ordering::SeqCst);
+                task.emit(payload! {})?;
+            }
+            Ok(payload! {})
+        }
+    };
+    let task = manager.start(spec(), watching).unwrap().task_id;
+
+    let ended = end(&manager, &task).await;
+
+    let events = sink.events();
+    let times: Vec<_> = events.iter().map(|event| event.ts.unix_ms()).collect();
+    let days = [0, 1, 2, 2].map(|day| IN_2026 + day * 86_400_000);
+    assert_eq!(times[0], IN_2036);
+    assert_eq!(times[1..], days);
+    assert_eq!(ended.created_at.unix_ms(), IN_2036);
+    assert_eq!(ended.updated_at.unix_ms(), days[3]);
 }
 
 #[tokio::test(start_paused = true)]

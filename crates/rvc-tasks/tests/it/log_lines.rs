@@ -1,4 +1,4 @@
-use rvc_tasks::{LogContext, TaskError, TaskManager, TaskSpec, payload};
+use rvc_tasks::{CallScope, Caller, LogContext, TaskError, TaskManager, TaskSpec, payload};
 use rvc_test::{LogLine, Logs};
 use tokio::time::sleep;
 use tracing::Level;
@@ -97,4 +97,28 @@ async fn a_task_is_no_child_of_the_call_that_starts_it() {
         .task_id;
     end(&manager, &task).await;
     assert_eq!(line(&logs.lines(), "task ended").field("call"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calls_scope_says_what_its_tool_does_not() {
+    let logs = Logs::capture();
+    let (manager, _) = navigation();
+    let scope = CallScope::new(Caller::Listens).log_context(LogContext {
+        request_id: Some("the call's".into()),
+        turn_id: Some("the call's".into()),
+        ..LogContext::default()
+    });
+    let spec = TaskSpec::new("navigate_to").log_context(LogContext {
+        request_id: Some("the tool's".into()),
+        ..LogContext::default()
+    });
+    let start = async { manager.start(spec, async |_| Ok(payload! {})) };
+    let task = scope.run(start).await.unwrap().task_id;
+    end(&manager, &task).await;
+
+    let lines = logs.lines();
+    let started = line(&lines, "task started");
+    assert_eq!(started.field("request_id"), Some("the tool's"));
+    assert_eq!(started.field("turn_id"), Some("the call's"));
+    assert_eq!(started.field("mission_id"), None);
 }

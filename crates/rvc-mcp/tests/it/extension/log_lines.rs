@@ -117,6 +117,34 @@ async fn a_calls_line_says_whose_it_is_and_how_long_it_took() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_ids_of_a_call_stand_in_its_tasks_lines_though_its_tool_knows_of_none() {
+    for (client, outcome) in [(plain(), "ok"), (declaring(), "task_handle")] {
+        let logs = Logs::capture();
+        let client = connect(Worker::new().server(), client).await;
+        let work = with_ids(call("work", json!({"do": "arrive"})));
+        client.call(work).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+
+        assert_eq!(calls(&logs), pairs(&[("work", outcome)]));
+        for message in ["task started", "task ended"] {
+            let lines = logs.lines();
+            let line = lines.iter().find(|line| line.message == message).unwrap();
+            for (field, value) in [
+                (
+                    "traceparent",
+                    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                ),
+                ("request_id", "r1"),
+                ("turn_id", "2"),
+                ("mission_id", "m3"),
+            ] {
+                assert_eq!(line.field(field), Some(value), "{line:#?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_panics_is_answered_with_an_internal_error() {
     let logs = Logs::capture();
     let worker = Worker::new();
