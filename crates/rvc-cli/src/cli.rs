@@ -15,7 +15,7 @@ pub(crate) struct Cli {
     command: Command,
 
     /// How log lines look, json (the default) or pretty; RUST_LOG says what is logged
-    #[arg(long, global = true, value_name = "FORMAT")]
+    #[arg(long, global = true, display_order = 900, value_name = "FORMAT")]
     log: Option<LogFormat>,
 }
 

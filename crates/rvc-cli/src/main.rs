@@ -46,11 +46,12 @@ fn main() -> ExitCode {
 fn misused(error: &clap::Error) -> ! {
     let text = error.render().to_string();
     match redaction::redacted(&text) {
-        Cow::Borrowed(_) => error.exit(),
-        Cow::Owned(shown) => {
+        // A help text is an error to clap, and goes to standard output.
+        Cow::Owned(shown) if error.use_stderr() => {
             eprint!("{shown}");
             std::process::exit(error.exit_code())
         }
+        _ => error.exit(),
     }
 }
 

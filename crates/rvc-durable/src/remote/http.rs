@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::name::OwnerId;
 
-    async fn dial(dialer: &HttpDialer, endpoint: &str) {
+    async fn dial(dialer: &HttpDialer, endpoint: &str, token: Option<&str>) {
         let registration = Registration {
             id: "robot".parse().expect("an id"),
             owner: OwnerId::local(),
@@ -213,13 +213,8 @@ mod tests {
             enabled: true,
         };
         // Nothing is sent until it is used.
-        let token = Some(Token::new("sesame"));
-        drop(
-            dialer
-                .dial(&registration, token)
-                .await
-                .expect("a transport"),
-        );
+        let transport = dialer.dial(&registration, token.map(Token::new)).await;
+        drop(transport.expect("a transport"));
     }
 
     #[tokio::test]
@@ -227,9 +222,9 @@ mod tests {
         let logs = Logs::capture();
         let dialer = HttpDialer::new().expect("a dialer");
         for endpoint in ["https://robot/mcp", "http://127.0.0.1:9100/mcp"] {
-            dial(&dialer, endpoint).await;
+            dial(&dialer, endpoint, Some("sesame")).await;
         }
-        dial(&HttpDialer::new().expect("a dialer"), "http://robot/mcp").await;
+        dial(&dialer, "http://robot/mcp", None).await;
         assert!(logs.at(Level::WARN).is_empty());
 
         for endpoint in [
@@ -237,7 +232,7 @@ mod tests {
             "http://robot/mcp",
             "http://10.0.0.7/mcp",
         ] {
-            dial(&dialer.clone(), endpoint).await;
+            dial(&dialer.clone(), endpoint, Some("sesame")).await;
         }
 
         let warned = logs.at(Level::WARN);

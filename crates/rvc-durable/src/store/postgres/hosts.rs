@@ -17,7 +17,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 /// that takes connections and says nothing, as a machine that hangs does, is passed by.
 #[derive(Clone)]
 pub(super) struct Hosts {
-    hosts: Arc<[Config]>,
+    configs: Arc<[Config]>,
     tls: MakeRustlsConnect,
     turn: Duration,
     /// Which of them served last, and is asked first.
@@ -29,12 +29,12 @@ type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 impl Hosts {
     pub(super) fn new(config: &Config, tls: MakeRustlsConnect, turn: Duration) -> Self {
         let count = config.get_hosts().len().max(config.get_hostaddrs().len());
-        let hosts = match count {
+        let configs = match count {
             0 | 1 => [config.clone()].into(),
             _ => (0..count).map(|place| alone(config, place)).collect(),
         };
         Self {
-            hosts,
+            configs,
             tls,
             turn,
             served: Arc::default(),
@@ -44,10 +44,10 @@ impl Hosts {
     /// Connects to the first that is there and what the URL wants. The last of them has as long
     /// as the caller waits.
     pub(super) async fn connect(&self) -> Result<(Client, Connection<Socket, Stream>), Error> {
-        let count = self.hosts.len();
+        let count = self.configs.len();
         let mut place = self.served.load(Ordering::Relaxed);
         for _ in 1..count {
-            let connect = self.hosts[place].connect(self.tls.clone());
+            let connect = self.configs[place].connect(self.tls.clone());
             match timeout(self.turn, connect).await {
                 Ok(Ok(connected)) => {
                     self.served.store(place, Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl Hosts {
             }
             place = (place + 1) % count;
         }
-        let connected = self.hosts[place].connect(self.tls.clone()).await?;
+        let connected = self.configs[place].connect(self.tls.clone()).await?;
         self.served.store(place, Ordering::Relaxed);
         Ok(connected)
     }
