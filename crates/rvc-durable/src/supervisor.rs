@@ -31,7 +31,7 @@ pub use self::signals::Update;
 pub(crate) use self::signals::{Signals, told_elsewhere};
 use self::step::Stepper;
 use crate::log;
-use crate::name::RegistrationId;
+use crate::name::{ActionId, RegistrationId};
 use crate::remote::Remotes;
 use crate::store::{Claim, ClaimRequest, Claims, LeaseOwner, News, SharedStore};
 
@@ -45,7 +45,7 @@ pub(crate) struct Supervisor {
     owner: LeaseOwner,
     /// Fires when the steps in hand have had their grace.
     give_up: CancellationToken,
-    in_hand: HashMap<Id, RegistrationId>,
+    in_hand: HashMap<Id, (RegistrationId, ActionId)>,
     /// Whose row was claimed last.
     served: Option<RegistrationId>,
 }
@@ -105,7 +105,7 @@ impl Supervisor {
                     }
                     Ok(claims) => {
                         failures = 0;
-                        let full = claims.rows.len() == limit as usize;
+                        let full = claims.is_full;
                         wait = self.pause(&claims);
                         self.begin(claims, asked, &mut steps);
                         if full {
@@ -188,8 +188,9 @@ impl Supervisor {
         let mut request = ClaimRequest::new(self.owner, limit, self.options.lease);
         request.per_registration =
             u32::try_from(self.options.max_per_registration).unwrap_or(u32::MAX);
-        for registration in self.in_hand.values() {
+        for (registration, action) in self.in_hand.values() {
             *request.in_hand.entry(registration.clone()).or_default() += 1;
+            request.mine.push(action.clone());
         }
         // One place in all for a server that does not answer: the others count as taken.
         for registration in self.remotes.ailing() {
@@ -210,6 +211,7 @@ impl Supervisor {
     fn begin(&mut self, claims: Claims, asked: Instant, steps: &mut JoinSet<()>) {
         for claimed in claims.rows {
             let registration = claimed.row.registration.clone();
+            let action = claimed.row.action.clone();
             self.served = Some(registration.clone());
             let stepper = self.stepper.clone();
             let span = tracing::info_span!(
@@ -222,7 +224,7 @@ impl Supervisor {
             let now = claims.now;
             let step = async move { Box::pin(stepper.run(claimed, now, asked)).await };
             let id = steps.spawn(step.instrument(span)).id();
-            self.in_hand.insert(id, registration);
+            self.in_hand.insert(id, (registration, action));
         }
         gauge(self.in_hand.len());
     }

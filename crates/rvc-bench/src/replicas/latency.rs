@@ -93,7 +93,7 @@ async fn plans(database: &Database) -> anyhow::Result<String> {
              SET auto_explain.log_analyze = on;
              SET client_min_messages = log;
              BEGIN;
-             SELECT count(*) FROM claim_due(holder => 'bench', at => NULL, wanted => 32,
+             SELECT count(*) FROM claim_due(holder => 'bench', at => NULL, wanted => 32, mine => '{}',
                  per_registration => 32, hands => '{}', in_hands => '{}', served => NULL,
                  lease_ms => 30000, horizon_ms => 604800000);
              ROLLBACK;",

@@ -48,6 +48,9 @@ pub struct ClaimRequest {
     pub served: Option<RegistrationId>,
     /// For how long.
     pub lease: Duration,
+    /// What the owner has in hand, by action. Where a lease of it ran out, because the process was
+    /// stopped for longer, it is not the owner itself that takes the row: the step in hand goes on.
+    pub mine: Vec<ActionId>,
 }
 
 impl ClaimRequest {
@@ -61,6 +64,7 @@ impl ClaimRequest {
             in_hand: HashMap::new(),
             served: None,
             lease,
+            mine: Vec::new(),
         }
     }
 }
@@ -115,7 +119,9 @@ pub struct Claims {
     pub rows: Vec<Claimed>,
     /// The store's clock.
     pub now: Moment,
-    /// When the next row that is not due yet will be.
+    /// Whether as many rows were found as were asked for, so that there may be more.
+    pub is_full: bool,
+    /// When the next row that is not due yet will be. Not told where the claim is full.
     pub next_due: Option<Moment>,
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::Checkpoint;
 use crate::host::ForeignHost;
-use crate::plan::{Jitter, Settings};
+use crate::plan::{HORIZON, Jitter, Settings};
 
 /// How a supervisor works.
 #[derive(Clone)]
@@ -73,9 +73,9 @@ impl SupervisorOptions {
         self
     }
 
-    /// How long a row is held for one step (30 s); a longer step prolongs it.
+    /// How long a row is held for one step (30 s, an hour at most); a longer step prolongs it.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease.max(Duration::from_millis(10));
+        self.lease = lease.clamp(Duration::from_millis(10), HORIZON);
         self
     }
 

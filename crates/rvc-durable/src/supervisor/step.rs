@@ -215,7 +215,9 @@ impl Stepper {
             answer,
             StartAnswer::Lost { .. } | StartAnswer::NotSent { .. }
         ) {
-            self.remotes.give_up(&row.registration, connection).await;
+            // Another step may be connecting there just now, which takes a while.
+            let give_up = self.remotes.give_up(&row.registration, connection);
+            self.hold(hand, give_up).await;
         } else {
             self.remotes.answered(&row.registration);
         }

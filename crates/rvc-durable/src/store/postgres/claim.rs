@@ -15,7 +15,7 @@ use crate::store::{
 };
 
 /// Its columns begin with those of a row.
-const CLAIM: &str = "SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const CLAIM: &str = "SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 pub(super) fn claim<'a>(
     session: &'a Session<'a>,
@@ -32,6 +32,7 @@ pub(super) fn claim<'a>(
             .values()
             .map(|count| i64::from(*count))
             .collect();
+        let mine: Vec<_> = request.mine.iter().map(|it| hidden(it.as_str())).collect();
         let served = request.served.as_ref().map(|id| hidden(id.as_str()));
         let rows = session
             .query(
@@ -46,13 +47,17 @@ pub(super) fn claim<'a>(
                     &served,
                     &ms(request.lease),
                     &ms(HORIZON),
+                    &mine,
                 ],
             )
             .await?;
         let first = rows.first().ok_or(StoreError::Closed)?;
+        let is_full = first.text(0)?.is_some() && rows.len() == request.limit as usize;
+        let next_due = first.number(52)?.map(Moment::from_unix_ms);
         let claims = Claims {
             now: Moment::from_unix_ms(get(first, 51)?),
-            next_due: first.number(52)?.map(Moment::from_unix_ms),
+            is_full,
+            next_due: next_due.filter(|_| !is_full),
             rows: rows
                 .iter()
                 .filter_map(|row| readable(row, request.owner))

@@ -28,10 +28,9 @@ type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 impl Hosts {
     pub(super) fn new(config: &Config, tls: MakeRustlsConnect, turn: Duration) -> Self {
-        let count = config.get_hosts().len().max(config.get_hostaddrs().len());
-        let configs = match count {
+        let configs = match count(config) {
             0 | 1 => [config.clone()].into(),
-            _ => (0..count).map(|place| alone(config, place)).collect(),
+            many => (0..many).map(|place| alone(config, place)).collect(),
         };
         Self {
             configs,
@@ -76,6 +75,11 @@ impl Connect for Hosts {
             Ok((client, task))
         })
     }
+}
+
+/// How many servers a configuration names.
+pub(super) fn count(config: &Config) -> usize {
+    config.get_hosts().len().max(config.get_hostaddrs().len())
 }
 
 /// A configuration with one of its hosts, of which a [`Config`] cannot take the others away.

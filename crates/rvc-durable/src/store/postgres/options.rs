@@ -7,7 +7,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::PostgresStore;
 use super::database::{Clock, Database, Scope};
-use super::hosts::Hosts;
+use super::hosts::{self, Hosts};
 use super::listener::Listener;
 use super::migration;
 use crate::moment::Moment;
@@ -154,7 +154,7 @@ impl PostgresOptions {
     pub async fn open(mut self) -> Result<PostgresStore, StoreError> {
         let patience = self.patience;
         // Several hosts are tried in turn, within the time of one attempt.
-        let hosts = self.config.get_hosts().len() + 1;
+        let hosts = hosts::count(&self.config) + 1;
         let turn = patience / u32::try_from(hosts).unwrap_or(u32::MAX);
         let turn = self
             .config

@@ -272,9 +272,12 @@ CREATE TRIGGER an_ended_action_has_its_outcome BEFORE UPDATE OF state ON actions
     EXECUTE FUNCTION action_has_its_outcome();
 
 -- The time that a claim noted last: one that is well before it was set back.
-CREATE TABLE clock (id bigint PRIMARY KEY CHECK (id = 1), noted bigint NOT NULL);
+-- `swept` is how far the actions are made due then, by their ids; null when they all are.
+CREATE TABLE clock (
+    id bigint PRIMARY KEY CHECK (id = 1), noted bigint NOT NULL, swept text COLLATE "C"
+);
 
-INSERT INTO clock VALUES (1, 0);
+INSERT INTO clock VALUES (1, 0, NULL);
 
 -- The store's clock in milliseconds; a simulation brings its own.
 CREATE FUNCTION store_now(at bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
@@ -308,24 +311,41 @@ CREATE TYPE due_row AS (
 );
 
 -- Notes the time, every ten seconds. Where the clock was set back by five or more since, no due
--- time of before says when: everything is due, and no lease lasts longer than a new one. A row
--- that somebody is just writing is left out, so that nobody is waited for.
+-- time of before says when: everything is made due, a part with each claim, and no lease lasts
+-- longer than a new one. A step in hand still reckons by the clock of before: it is as if its row
+-- were woken. A row that somebody is just writing is passed over, so that nobody is waited for.
 CREATE FUNCTION heed_the_clock(now_is bigint, lease_ms bigint) RETURNS void LANGUAGE plpgsql
 AS $$
+DECLARE
+    last clock;
+    part text[];
 BEGIN
-    UPDATE clock SET noted = now_is WHERE noted < now_is - 10000;
-    UPDATE clock SET noted = now_is WHERE noted > now_is + 5000;
-    IF FOUND THEN
+    SELECT * INTO last FROM clock;
+    IF last.noted BETWEEN now_is - 10000 AND now_is + 5000 AND last.swept IS NULL THEN
+        RETURN;
+    END IF;
+    -- One does it, and the others go on.
+    SELECT * INTO last FROM clock FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF last.noted > now_is + 5000 THEN
         RAISE LOG 'the clock was set back: everything is due';
+        last.swept := '';
+    END IF;
+    IF last.swept IS NOT NULL THEN
+        part := ARRAY (
+            SELECT t.action_id FROM mcp_action_tasks AS t
+            WHERE t.action_id > last.swept AND t.next_due IS NOT NULL
+            ORDER BY t.action_id LIMIT 5000 FOR NO KEY UPDATE SKIP LOCKED);
         UPDATE mcp_action_tasks
-        SET next_due = CASE WHEN next_due > now_is THEN now_is ELSE next_due END,
+        SET wakes = wakes + 1, next_due = least(next_due, now_is),
             lease_until = CASE WHEN lease_until > now_is + lease_ms THEN now_is + lease_ms
                 ELSE lease_until END
-        WHERE ctid = ANY (ARRAY (
-            SELECT t.ctid FROM mcp_action_tasks AS t
-            WHERE t.next_due > now_is OR t.lease_until > now_is + lease_ms
-            FOR NO KEY UPDATE SKIP LOCKED));
+        WHERE action_id = ANY (part) AND (next_due > now_is OR lease_until > now_is);
+        last.swept := CASE WHEN cardinality(part) = 5000 THEN part[5000] END;
     END IF;
+    UPDATE clock SET noted = now_is, swept = last.swept;
 END $$;
 
 -- Leases due rows: fair shares between registrations first; what nobody else wants goes to
@@ -335,7 +355,7 @@ END $$;
 -- looked at are index ranges from their beginning, never the rows behind.
 CREATE FUNCTION claim_due(
     holder text, at bigint, wanted bigint, per_registration bigint,
-    hands text[], in_hands bigint[], served text, lease_ms bigint, horizon_ms bigint
+    hands text[], in_hands bigint[], served text, lease_ms bigint, horizon_ms bigint, mine text[]
 ) RETURNS SETOF claimed LANGUAGE plpgsql
     -- The right plan is known, whatever the statistics of a young table say.
     SET enable_seqscan = off SET enable_bitmapscan = off
@@ -417,7 +437,8 @@ BEGIN
             FROM mcp_action_tasks AS t
             WHERE t.registration_id = walked.id AND t.next_due IS NOT NULL
                 AND t.next_due <= now_is
-                AND (t.lease_until IS NULL OR t.lease_until <= now_is OR t.lease_until > horizon)
+                AND (t.lease_until IS NULL OR t.action_id <> ALL (mine)
+                    AND (t.lease_until <= now_is OR t.lease_until > horizon))
             ORDER BY t.next_due, t.action_id LIMIT walked.quota
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS due
@@ -474,8 +495,8 @@ BEGIN
                     FROM mcp_action_tasks AS t
                     WHERE t.registration_id = working[place] AND t.next_due IS NOT NULL
                         AND t.next_due BETWEEN range_from AND range_to
-                        AND (t.lease_until IS NULL OR t.lease_until <= now_is
-                            OR t.lease_until > horizon)
+                        AND (t.lease_until IS NULL OR t.action_id <> ALL (mine)
+                            AND (t.lease_until <= now_is OR t.lease_until > horizon))
                         AND t.ctid <> ALL (skip)
                     ORDER BY t.next_due, t.action_id LIMIT quota
                     FOR NO KEY UPDATE SKIP LOCKED

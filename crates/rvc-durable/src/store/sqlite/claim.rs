@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use super::{clock, registrations, rows};
 use crate::linkage::{Fence, Linkage};
 use crate::moment::Moment;
-use crate::name::{RegistrationId, RunId};
+use crate::name::{ActionId, RegistrationId, RunId};
 use crate::plan::{HORIZON, RunState};
 use crate::registration::Registration;
 use crate::store::record::{self, COLUMNS};
@@ -27,7 +27,8 @@ pub(super) static DUE: LazyLock<String> = LazyLock::new(|| {
          FROM mcp_action_tasks AS t INDEXED BY due_by_registration \
          LEFT JOIN mcp_action_outcomes AS o USING (action_id) \
          WHERE t.registration_id = ?1 AND t.next_due IS NOT NULL AND t.next_due BETWEEN ?2 AND ?3 \
-         AND (t.lease_until IS NULL OR t.lease_until <= ?4 OR t.lease_until > ?5) \
+         AND (t.lease_until IS NULL OR (t.lease_until <= ?4 OR t.lease_until > ?5) \
+             AND t.action_id NOT IN (SELECT value FROM json_each(?7))) \
          ORDER BY t.next_due LIMIT ?6"
     )
 });
@@ -41,6 +42,8 @@ pub(super) fn claim(
     let mut registrations = registrations_with_work(db)?;
     registrations.sort_by(|one, other| turn(request, one).cmp(&turn(request, other)));
     let mut leasing = Leasing::new(db, now, request)?;
+    let mine: Vec<_> = request.mine.iter().map(ActionId::as_str).collect();
+    let mine = serde_json::to_string(&mine).expect("texts");
     let mut rows = Vec::new();
     let mut taken = vec![0_u32; registrations.len()];
     let mut left = request.limit;
@@ -62,17 +65,23 @@ pub(super) fn claim(
                 continue;
             }
             // What is leased now is not found again.
-            for due in due(db, now, registration, quota)? {
+            for due in due(db, now, registration, quota, &mine)? {
                 *taken += 1;
                 left -= 1;
                 rows.extend(leasing.lease(due)?);
             }
         }
     }
+    let next_due = if left == 0 {
+        None
+    } else {
+        next_due(db, now, &registrations)?
+    };
     Ok(Claims {
         rows,
         now,
-        next_due: next_due(db, now, &registrations)?,
+        is_full: left == 0,
+        next_due,
     })
 }
 
@@ -118,6 +127,7 @@ fn due(
     now: Moment,
     registration: &RegistrationId,
     quota: u32,
+    mine: &str,
 ) -> Result<Vec<Due>, StoreError> {
     let horizon = now.after(HORIZON).unix_ms();
     let mut statement = db.prepare_cached(&DUE)?;
@@ -136,7 +146,8 @@ fn due(
             to,
             now.unix_ms(),
             horizon,
-            room
+            room,
+            mine
         ];
         let mut rows = statement.query(parameters)?;
         while let Some(row) = rows.next()? {

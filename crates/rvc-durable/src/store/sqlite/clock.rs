@@ -17,10 +17,13 @@ pub(super) fn heed(db: &Connection, now: Moment, lease: Duration) -> Result<(), 
     let is_back = now_ms < noted.saturating_sub(ms(SET_BACK));
     if is_back {
         tracing::warn!(now_ms, noted, "the clock was set back: everything is due");
-        db.prepare_cached("UPDATE mcp_action_tasks SET next_due = ?1 WHERE next_due > ?1")?
-            .execute([now_ms])?;
-        db.prepare_cached("UPDATE mcp_action_tasks SET lease_until = ?1 WHERE lease_until > ?1")?
-            .execute([now.after(lease.min(HORIZON)).unix_ms()])?;
+        // A step in hand still reckons by the clock of before: it is as if its row were woken.
+        db.prepare_cached(
+            "UPDATE mcp_action_tasks SET wakes = wakes + 1, next_due = min(next_due, ?1), \
+             lease_until = CASE WHEN lease_until > ?2 THEN ?2 ELSE lease_until END \
+             WHERE next_due > ?1 OR lease_until > ?1",
+        )?
+        .execute(params![now_ms, now.after(lease.min(HORIZON)).unix_ms()])?;
     }
     if is_back || now_ms > noted.saturating_add(ms(NOTED_EVERY)) {
         db.prepare_cached("UPDATE clock SET noted = ?1")?

@@ -45,6 +45,8 @@ CREATE TABLE mcp_action_tasks (
     provider TEXT,
     created_at INTEGER NOT NULL,
 
+    -- Among the first 32: for a trigger on a later column the engine reads the whole row first.
+    fence INTEGER NOT NULL DEFAULT 0,
     phase TEXT NOT NULL DEFAULT 'intent' CHECK (phase IN (
         'intent', 'sending', 'working', 'input_required', 'accepted',
         'completed', 'failed', 'cancelled', 'expired', 'unknown')),
@@ -74,7 +76,6 @@ CREATE TABLE mcp_action_tasks (
     wakes INTEGER NOT NULL DEFAULT 0,
     lease_owner TEXT,
     lease_until INTEGER,
-    fence INTEGER NOT NULL DEFAULT 0,
     updated_at INTEGER NOT NULL,
 
     CHECK (policy <> 'at_most_once' OR starts <= 1),
@@ -83,9 +84,10 @@ CREATE TABLE mcp_action_tasks (
     CHECK ((lease_owner IS NULL) = (lease_until IS NULL)),
     CHECK (clean_up_open = 0
         OR phase IN ('accepted', 'completed', 'failed', 'cancelled', 'expired', 'unknown')),
-    -- Something is due exactly while something is left to do.
-    CHECK ((next_due IS NULL) = (clean_up_open = 0
-        AND phase IN ('completed', 'failed', 'cancelled', 'expired', 'unknown')))
+    -- Something is due exactly while something is left to do. Spelled out, since it is compared
+    -- with every write: for IN the engine would make a table of the words each time.
+    CHECK ((next_due IS NULL) = (clean_up_open = 0 AND (phase = 'completed' OR phase = 'failed'
+        OR phase = 'cancelled' OR phase = 'expired' OR phase = 'unknown')))
 ) STRICT, WITHOUT ROWID;
 
 -- Contract ids repeat after a restart: the creation tells such tasks apart.

@@ -164,6 +164,47 @@ async fn when_the_clock_is_set_back_by_minutes_everything_is_due_and_no_lease_la
 }
 
 #[tokio::test]
+async fn a_step_in_hand_when_the_clock_is_set_back_leaves_its_row_due() {
+    let (store, clock) = open();
+    submit(&store, "a", "robot").await;
+    let claimed = claim(&store, 1).await.pop().unwrap();
+    // It reckons by the clock of before.
+    let mut row = claimed.row;
+    row.next_due = Some(clock.now().after(Duration::from_secs(60)));
+
+    clock.set_back(20 * 60_000);
+    assert_eq!(claim(&store, 1).await, []);
+    let write = Write::new(claimed.claim, Phase::Intent, row);
+    store.write(write).await.unwrap();
+
+    assert_eq!(claim(&store, 1).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_owner_whose_lease_ran_out_does_not_take_its_own_step_s_row() {
+    let (store, clock) = open();
+    submit(&store, "a", "robot").await;
+    let owner = LeaseOwner::draw();
+    let mut request = ClaimRequest::new(owner, 10, Duration::from_secs(30));
+    let held = store.claim(request.clone()).await.unwrap().rows.remove(0);
+    clock.advance(Duration::from_secs(31));
+    submit(&store, "b", "robot").await;
+
+    request.mine.push("a".parse().unwrap());
+    let claims = store.claim(request).await.unwrap();
+    let claimed: Vec<_> = claims
+        .rows
+        .iter()
+        .map(|it| it.row.action.as_str())
+        .collect();
+    assert_eq!(claimed, ["b"]);
+    let renewed = store.renew(held.claim, Duration::from_secs(30));
+    assert_eq!(renewed.await, Ok(Renewed::Held));
+    clock.advance(Duration::from_secs(31));
+    assert_eq!(claim(&store, 10).await.len(), 2, "anybody else takes it");
+}
+
+#[tokio::test]
 async fn the_lag_is_that_of_rows_that_nobody_has_in_hand() {
     let (store, clock) = open();
     submit(&store, "in-hand", "robot").await;

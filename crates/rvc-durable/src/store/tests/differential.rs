@@ -363,8 +363,7 @@ fn extreme(claimed: &Claimed) -> Write {
 /// Every row of every table, as text by column.
 type Tables = BTreeMap<&'static str, Vec<BTreeMap<String, Option<String>>>>;
 
-const TABLES: [&str; 7] = [
-    "clock",
+const TABLES: [&str; 6] = [
     "runs",
     "actions",
     "registrations",

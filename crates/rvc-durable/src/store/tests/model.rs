@@ -69,6 +69,10 @@ impl Model {
         let is_back = now.unix_ms() < self.noted - 5_000;
         if is_back {
             for entry in self.rows.values_mut() {
+                let is_ahead = |it: Option<Moment>| it.is_some_and(|it| it > now);
+                if is_ahead(entry.row.next_due) || is_ahead(entry.lease.map(|(_, end)| end)) {
+                    entry.wakes += 1;
+                }
                 entry.row.next_due = entry.row.next_due.map(|due| due.min(now));
                 let until = |until: Moment| until.min(now.after(lease));
                 entry.lease = entry.lease.map(|(owner, end)| (owner, until(end)));

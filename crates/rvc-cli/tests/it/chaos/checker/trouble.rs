@@ -48,24 +48,30 @@ impl Troubles {
         })
     }
 
-    /// A supervisor may end by itself only where it could not reach its database.
+    /// A supervisor may end by itself only where it could not reach its database, or while it
+    /// started: on a starved machine it may not reach it soon enough.
     pub(super) fn supervisors(&self, entries: &[Entry]) -> Vec<Violation> {
         let ended = entries.iter().filter_map(|entry| match &entry.seen {
             Seen::SupervisorEnded { supervisor, status } => Some((entry.at, *supervisor, status)),
             _ => None,
         });
+        let begun = entries.first().map_or(0, |entry| entry.at);
         let unexplained = ended.filter(|(at, supervisor, _)| {
-            !self.0.iter().any(|trouble| {
-                let of_database = match trouble.fault {
-                    Fault::CrashDatabase => true,
-                    Fault::CutDatabase(n)
-                    | Fault::RefuseDatabase(n)
-                    | Fault::StallDatabase(n)
-                    | Fault::LoseDatabaseAnswer(n) => n == *supervisor,
-                    _ => false,
-                };
-                of_database && trouble.from <= *at && *at <= trouble.to.saturating_add(OPENING)
-            })
+            *at > begun + OPENING
+                && !self.0.iter().any(|trouble| {
+                    let is_reason = match trouble.fault {
+                        Fault::CrashDatabase => true,
+                        Fault::CutDatabase(n)
+                        | Fault::RefuseDatabase(n)
+                        | Fault::StallDatabase(n)
+                        | Fault::LoseDatabaseAnswer(n)
+                        | Fault::StopSupervisor(n)
+                        | Fault::KillSupervisor(n)
+                        | Fault::EndSupervisor(n) => n == *supervisor,
+                        _ => false,
+                    };
+                    is_reason && trouble.from <= *at && *at <= trouble.to.saturating_add(OPENING)
+                })
         });
         unexplained
             .map(|(_, supervisor, status)| Violation {

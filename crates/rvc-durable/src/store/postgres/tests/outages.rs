@@ -138,7 +138,9 @@ async fn a_run_of_thousands_is_cancelled_in_a_few_statements() {
     // Each round trip would cost as much.
     let proxy = rvc_test::FaultProxy::start(rvc_test::Target::Unix(database.socket())).unwrap();
     let url = format!("postgres://postgres@{}/{}", proxy.address(), database.name);
-    let store = PostgresStore::open(&url).await.unwrap();
+    let options = PostgresOptions::url(&url).unwrap();
+    let store = options.patience(Duration::from_secs(60)).open();
+    let store = store.await.unwrap();
     proxy.delay(Duration::from_millis(10));
 
     let cancelled = store.cancel_run(run).await.unwrap().unwrap();
