@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use rmcp::ServerHandler;
 use rmcp::service::ServerInitializeError;
 use rvc_tasks::TaskManager;
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -103,6 +104,8 @@ impl Server {
             Transport::StreamableHttp | Transport::Sse => {
                 let bind = async {
                     let listener = TcpListener::bind(config.address()).await?;
+                    // Its connections inherit it.
+                    SockRef::from(&listener).set_send_buffer_size(http::SEND_BUFFER)?;
                     let address = listener.local_addr()?;
                     Ok((listener, address))
                 };

@@ -5,26 +5,29 @@
 //! end of the process.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-/// The fewest threads: on a board with one core, too, one body that blocks leaves others going.
+/// The fewest threads: also on a board with one core.
 const FEWEST: usize = 2;
+
+/// How often a thread that waits is woken. The one that watches the timers and the sockets of all
+/// bodies may be kept by one of them, and tells no other thread then.
+const TICK: Duration = Duration::from_millis(250);
 
 /// How long what bodies leave behind may take to end.
 const LONGEST_END: Duration = Duration::from_secs(1);
 
-/// A runtime that runs bodies, and what they spawn.
+/// A runtime that runs bodies, and what they spawn. It ends with the server's.
 pub(crate) struct Apart {
     /// The server's runtime: the timers of tasks are there.
     home: Handle,
     bodies: Handle,
-    /// None once it was ended.
-    runtime: Mutex<Option<Runtime>>,
+    threads: Arc<Threads>,
 }
 
 impl Apart {
@@ -37,48 +40,103 @@ impl Apart {
             .thread_name("rvc-body")
             .enable_all()
             .build()?;
+        let bodies = runtime.handle().clone();
+        let threads = Arc::new(Threads(Mutex::new(Some(runtime))));
+        let (watched, ticked) = (WithHome(Arc::clone(&threads)), bodies.clone());
+        home.spawn(async move {
+            let watched = watched;
+            while watched.0.are_there() {
+                tokio::time::sleep(TICK).await;
+                ticked.spawn(async {});
+            }
+        });
         Ok(Self {
             home,
-            bodies: runtime.handle().clone(),
-            runtime: Mutex::new(Some(runtime)),
+            bodies,
+            threads,
         })
     }
 
-    pub(crate) const fn home(&self) -> &Handle {
-        &self.home
-    }
-
-    pub(crate) const fn bodies(&self) -> &Handle {
-        &self.bodies
+    /// The server's runtime and that of bodies, until they end.
+    pub(crate) fn runtimes(&self) -> Option<(Handle, Handle)> {
+        let runtimes = || (self.home.clone(), self.bodies.clone());
+        self.threads.are_there().then(runtimes)
     }
 
     /// Drops what bodies have spawned and left behind, as the end of their runtime would. Threads
     /// that are still blocked then are left to the end of the process.
     pub(crate) async fn end(&self) {
-        let Some(runtime) = self.runtime().take() else {
-            return;
-        };
         let (done, ended) = oneshot::channel();
-        // A runtime must not be waited for in another one.
-        thread::spawn(move || {
-            runtime.shutdown_timeout(LONGEST_END);
+        self.threads.end(move || {
             // Nobody waits if the close was dropped.
             let _ = done.send(());
         });
         // Without an answer there is nothing to wait for.
         let _ = ended.await;
     }
+}
+
+/// The threads of bodies, none once they were ended.
+struct Threads(Mutex<Option<Runtime>>);
+
+impl Threads {
+    fn are_there(&self) -> bool {
+        self.runtime().is_some()
+    }
+
+    /// Begins to end them, and says when they have.
+    fn end(&self, ended: impl FnOnce() + Send + 'static) {
+        let Some(runtime) = self.runtime().take() else {
+            return;
+        };
+        // A runtime must not be waited for in another one.
+        let shared = Arc::new(Mutex::new(Some(runtime)));
+        let theirs = Arc::clone(&shared);
+        let waiting = thread::Builder::new().spawn(move || {
+            if let Some(runtime) = taken(&theirs) {
+                runtime.shutdown_timeout(LONGEST_END);
+            }
+            ended();
+        });
+        if waiting.is_err()
+            && let Some(runtime) = taken(&shared)
+        {
+            runtime.shutdown_background();
+        }
+    }
 
     fn runtime(&self) -> MutexGuard<'_, Option<Runtime>> {
-        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Apart {
+impl Drop for Threads {
     fn drop(&mut self) {
         // It may be dropped in a runtime, even in its own, which must not be waited for there.
         if let Some(runtime) = self.runtime().take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+fn taken(runtime: &Mutex<Option<Runtime>>) -> Option<Runtime> {
+    runtime
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
+}
+
+/// Dropped with the server's runtime, at the end of the program say: what bodies hold is dropped
+/// then too, as it would be if they ran there.
+struct WithHome(Arc<Threads>);
+
+impl Drop for WithHome {
+    fn drop(&mut self) {
+        let (done, ended) = std::sync::mpsc::channel();
+        self.0.end(move || {
+            let _ = done.send(());
+        });
+        // Bounded by the end itself; without one the sender is gone.
+        let _ = ended.recv();
     }
 }

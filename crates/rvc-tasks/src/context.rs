@@ -8,11 +8,12 @@ use crate::{AttachedTrigger, EmitError};
 
 /// What a body has of its task. Clones are cheap, and may go to helper tasks and threads.
 ///
-/// Reports never block and need no runtime. They are sent as soon as a thread of the runtime is
-/// free, also when the body goes on to block its own; while bodies block every thread (the only
-/// one of a current-thread runtime) nothing is sent, so long work that does not await belongs into
-/// `spawn_blocking`. Once a cancel was accepted every one of them fails,
-/// also those of helpers that outlive the body.
+/// Reports never block and need no runtime. They are sent as soon as a thread of the server's
+/// runtime is free, also when the body goes on to block its own. Where bodies run on that runtime
+/// (see [`run_bodies_apart`](crate::TaskManager::run_bodies_apart)) and block every thread of it,
+/// nothing is sent, so long work that does not await belongs into `spawn_blocking`.
+///
+/// Once a cancel was accepted every one of them fails, also those of helpers that outlive the body.
 #[derive(Clone)]
 pub struct TaskContext {
     record: Arc<Record>,

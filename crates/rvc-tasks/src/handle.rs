@@ -71,7 +71,7 @@ impl TaskHandle {
         // Without a manager there is nothing left that runs.
         if let Some(manager) = self.manager.upgrade() {
             teardown::request_cancel(&manager, self.record());
-            self.record().silence();
+            manager.silence(self.record());
         }
     }
 

@@ -182,7 +182,7 @@ impl TaskManager {
     pub async fn cancel(&self, task: &TaskId) -> Option<Cancelled> {
         let record = self.inner.get(task)?;
         let sealing = request_cancel(&self.inner, &record);
-        record.silence();
+        self.inner.silence(&record);
         let stopped = match sealing {
             Sealing::Accepted | Sealing::UnderWay => {
                 record.ended().await;
@@ -224,6 +224,8 @@ impl TaskManager {
             registry.all()
         };
         for record in &records {
+            // It was reported before the close, and goes out.
+            record.release();
             request_cancel(&self.inner, record);
         }
         for record in &records {
@@ -247,10 +249,19 @@ impl fmt::Debug for TaskManager {
 }
 
 impl Inner {
+    /// Has the sink drop what it has not sent of a cancelled task. The id of one that was evicted
+    /// may be another's by now.
+    pub(crate) fn silence(&self, record: &Arc<Record>) {
+        let current = self.registry().get(record.id());
+        if current.is_some_and(|current| Arc::ptr_eq(&current, record)) {
+            record.silence();
+        }
+    }
+
     /// Where a task's timers go, and its body.
     fn runtimes(&self) -> Result<(Handle, Handle), StartError> {
-        if let Some(apart) = self.apart.get() {
-            return Ok((apart.home().clone(), apart.bodies().clone()));
+        if let Some(runtimes) = self.apart.get().and_then(Apart::runtimes) {
+            return Ok(runtimes);
         }
         let here = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         Ok((here.clone(), here))

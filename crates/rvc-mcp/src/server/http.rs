@@ -37,8 +37,14 @@ const ENDS: Duration = Duration::from_secs(4);
 const HEAD: Duration = Duration::from_secs(120);
 
 /// How long a client may take nothing of what is written to it: its connection is a place that
-/// another one waits for. Who reads slowly keeps it, since an answer may be large.
+/// another one waits for. Who reads slowly keeps it, since an answer may be large; 2 kB/s are
+/// enough.
 const STALLED: Duration = Duration::from_secs(30);
+
+/// What the system keeps of an answer until the client takes it, in bytes; Linux doubles it. A
+/// socket is writable again when a third is free: of the megabytes that it would grow to, a slow
+/// client does not take as much in time.
+pub(crate) const SEND_BUFFER: usize = 64 * 1_024;
 
 /// Serves until `shutdown` resolves, then runs `close` and ends in order.
 pub(crate) async fn run<H, F>(

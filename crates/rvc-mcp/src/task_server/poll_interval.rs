@@ -37,11 +37,11 @@ fn time_left(info: &TaskInfo, age: Duration) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(left.max(0.0)).unwrap_or(Duration::MAX))
 }
 
-/// How long ago the task last changed. Both times are the wall clock's, which may have jumped:
-/// then it is nothing between no time and the task's age.
+/// How long ago the task last changed. Both times are the wall clock's, which may have jumped
+/// between them: where that shows, it is taken to have changed just now.
 fn since_update(info: &TaskInfo, age: Duration) -> Duration {
     let at = info.updated_at.unix_ms() - info.created_at.unix_ms();
-    let at = Duration::from_millis(u64::try_from(at).unwrap_or(0));
+    let at = u64::try_from(at).map_or(age, Duration::from_millis);
     age.saturating_sub(at)
 }
 
@@ -77,6 +77,12 @@ mod tests {
             (json!({"progress": {"eta_s": "soon"}}), 10_000, 5_000),
             (
                 json!({"progress": {"eta_s": 2}, "updated_at": jumped}),
+                10_000,
+                2_000,
+            ),
+            // Set back to before it began.
+            (
+                json!({"progress": {"eta_s": 2}, "updated_at": "1970-01-01T00:00:00.000Z"}),
                 10_000,
                 2_000,
             ),

@@ -115,6 +115,15 @@ impl Record {
         Ok(())
     }
 
+    /// Sends the report that is held back, if the task runs and there is one.
+    pub(crate) fn release(&self) {
+        let mut guard = self.lock();
+        let ledger = &mut *guard;
+        if matches!(ledger.stage, Stage::Running) {
+            self.release_held(ledger, Instant::now());
+        }
+    }
+
     /// Sends the report that is held back, if there is one.
     pub(super) fn release_held(&self, ledger: &mut Ledger, now: Instant) {
         let held = ledger
@@ -133,8 +142,12 @@ impl Record {
         if !ledger.stage.is_cancelled() {
             return;
         }
+        let forget = || {
+            let _home = self.runtime.enter();
+            self.port.sink.forget(&self.id);
+        };
         // A sink that panics must not keep the body from being stopped.
-        if catch_unwind(AssertUnwindSafe(|| self.port.sink.forget(&self.id))).is_err() {
+        if catch_unwind(AssertUnwindSafe(forget)).is_err() {
             tracing::error!(task_id = %self.id, "the event sink panicked, events may still be sent");
         }
     }

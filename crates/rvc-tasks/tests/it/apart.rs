@@ -13,7 +13,7 @@ use rvc_tasks::{
 use rvc_test::ScriptedEndpoint;
 use tokio::time::timeout;
 
-use crate::support::{COOPERATIVE, SECOND, spec};
+use crate::support::{COOPERATIVE, spec};
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -51,6 +51,15 @@ impl Blocked {
             tasks,
             _releases: releases,
         }
+    }
+}
+
+/// Says when it is dropped.
+struct Motor(Arc<AtomicBool>);
+
+impl Drop for Motor {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
@@ -118,7 +127,7 @@ async fn events_leave_while_every_thread_of_bodies_is_blocked() {
         .unwrap();
     manager.run_bodies_apart().unwrap();
     let (context, reporter) = tokio::sync::oneshot::channel();
-    let reporting = manager.start(spec().deadline(20 * SECOND), async move |task| {
+    let reporting = manager.start(spec().deadline(AT_MOST), async move |task| {
         task.progress(payload! { "n": 1 })?;
         context.send(task).unwrap();
         std::future::pending().await
@@ -153,13 +162,6 @@ async fn a_body_that_blocks_its_thread_past_its_deadline_fails_with_timeout() {
 
 #[tokio::test]
 async fn what_bodies_have_spawned_is_dropped_when_the_manager_closes() {
-    struct Motor(Arc<AtomicBool>);
-    impl Drop for Motor {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-
     let (manager, _) = navigation();
     let stopped = Arc::new(AtomicBool::new(false));
     let motor = Motor(Arc::clone(&stopped));
@@ -175,7 +177,46 @@ async fn what_bodies_have_spawned_is_dropped_when_the_manager_closes() {
 
     manager.close().await;
 
+    // A starved machine may take longer than the close waits.
+    while !stopped.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn the_end_of_the_server_s_runtime_drops_bodies_and_later_tasks_run_where_they_start() {
+    let manager = TaskManager::new("navigation".parse().unwrap(), MemorySink::new());
+    let stopped = Arc::new(AtomicBool::new(false));
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let home = runtime();
+    let motor = Motor(Arc::clone(&stopped));
+    home.block_on(async {
+        manager.run_bodies_apart().unwrap();
+        let (running, runs) = tokio::sync::oneshot::channel();
+        let started = manager.start(spec(), async move |_| {
+            let _motor = motor;
+            running.send(()).unwrap();
+            std::future::pending().await
+        });
+        started.unwrap();
+        runs.await.unwrap();
+    });
+
+    drop(home);
     assert!(stopped.load(Ordering::SeqCst));
+
+    let next = runtime();
+    let cancelled = next.block_on(async {
+        let task = manager.start(spec(), async |_| std::future::pending().await);
+        manager.cancel(&task.unwrap().task_id).await.unwrap()
+    });
+    assert_eq!(cancelled.info.state, TaskState::Cancelled);
 }
 
 #[test]

@@ -55,6 +55,24 @@ async fn the_newest_report_wins_and_polls_see_every_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_report_held_back_goes_out_before_the_manager_closes() {
+    let (manager, sink) = navigation();
+    let task = manager.start(thinned(), async |task| {
+        task.progress(payload! { "n": 0 })?;
+        task.progress(payload! { "n": 1 })?;
+        std::future::pending().await
+    });
+    task.unwrap();
+    settle().await;
+    assert_eq!(sink.events().len(), 1);
+
+    manager.close().await;
+
+    let sent: Vec<_> = told(&sink.events()).into_iter().map(|(_, it)| it).collect();
+    assert_eq!(sent, [r#"{"n":0}"#, r#"{"n":1}"#]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_report_held_back_goes_out_by_itself_when_the_interval_is_over() {
     let (manager, sink) = navigation();
     manager

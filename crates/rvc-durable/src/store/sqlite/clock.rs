@@ -21,7 +21,7 @@ pub(super) fn heed(db: &Connection, now: Moment, lease: Duration) -> Result<(), 
         db.prepare_cached(
             "UPDATE mcp_action_tasks SET wakes = wakes + 1, next_due = min(next_due, ?1), \
              lease_until = CASE WHEN lease_until > ?2 THEN ?2 ELSE lease_until END \
-             WHERE next_due > ?1 OR lease_until > ?1",
+             WHERE next_due IS NOT NULL AND (next_due > ?1 OR lease_until > ?1)",
         )?
         .execute(params![now_ms, now.after(lease.min(HORIZON)).unix_ms()])?;
     }

@@ -296,7 +296,7 @@ fn a_claim_takes_due_rows_in_the_order_of_their_index() {
     let plan: Vec<String> = db
         .prepare(&format!("EXPLAIN QUERY PLAN {}", *claim::DUE))
         .unwrap()
-        .query_map([rusqlite::types::Null; 6], |row| row.get(3))
+        .query_map([rusqlite::types::Null; 7], |row| row.get(3))
         .unwrap()
         .collect::<Result<_, _>>()
         .unwrap();

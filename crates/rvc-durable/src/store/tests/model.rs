@@ -68,7 +68,8 @@ impl Model {
     fn heed_the_clock(&mut self, now: Moment, lease: Duration) {
         let is_back = now.unix_ms() < self.noted - 5_000;
         if is_back {
-            for entry in self.rows.values_mut() {
+            let open = |it: &&mut Entry| it.row.next_due.is_some();
+            for entry in self.rows.values_mut().filter(open) {
                 let is_ahead = |it: Option<Moment>| it.is_some_and(|it| it > now);
                 if is_ahead(entry.row.next_due) || is_ahead(entry.lease.map(|(_, end)| end)) {
                     entry.wakes += 1;
