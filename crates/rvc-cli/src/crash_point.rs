@@ -10,7 +10,7 @@ mod file_host;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use rvc_durable::store::SqliteOptions;
@@ -73,8 +73,13 @@ impl Checkpoint for CrashPoint {
             .stdin(Stdio::null())
             .status()
             .expect("there is a program kill");
+        // It is there, and takes effect when another of our threads runs, which on a starved
+        // machine this one may be ahead of.
+        std::thread::sleep(TAKES_EFFECT);
     }
 }
+
+const TAKES_EFFECT: Duration = Duration::from_millis(100);
 
 const SIGNAL_AT: &str = "RVC_SIGNAL_AT";
 

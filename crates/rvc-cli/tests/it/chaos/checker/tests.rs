@@ -86,6 +86,13 @@ impl Tale {
         self.0.push(Entry { at, seen });
     }
 
+    /// With a line that comes later by `seconds`.
+    fn after(mut self, seconds: u64, seen: Seen) -> Self {
+        let at = self.0.last().unwrap().at + seconds * 1_000_000;
+        self.0.push(Entry { at, seen });
+        self
+    }
+
     /// With a line before the one that `is_it`.
     fn before(mut self, is_it: impl Fn(&Seen) -> bool, seen: Seen) -> Self {
         let place = self.0.iter().position(|entry| is_it(&entry.seen)).unwrap();
@@ -639,7 +646,7 @@ fn a_failure_that_no_fault_explains_is_seen() {
         ("nothing explains", failed("REMOTE_TASK_MISSING")),
         ("nothing explains", failed("EXECUTION_DEADLINE_EXCEEDED")),
         ("nothing explains", failed("REMOTE_PROTOCOL_ERROR")),
-        ("its database was there", Tale::good().and(ended)),
+        ("its database was there", Tale::good().after(60, ended)),
     ]);
 }
 
