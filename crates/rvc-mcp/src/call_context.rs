@@ -11,8 +11,10 @@ use serde_json::Value;
 ///
 /// With a [`TaskServer`](crate::TaskServer) the task that a call starts carries them by itself, in
 /// its span and its events' log lines. Without one, and for a task that is started from another
-/// tokio task, a tool takes this as a parameter and hands it to its task. Ids that are absent, empty, or neither text nor number are left out:
-/// they are a help for the reader of a log and never a reason to refuse a call.
+/// tokio task, a tool takes this as a parameter and hands it to its task.
+///
+/// Ids that are absent, empty, or neither text nor number are left out: they are a help for the
+/// reader of a log and never a reason to refuse a call.
 ///
 /// # Examples
 ///

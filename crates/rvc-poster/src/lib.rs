@@ -48,9 +48,9 @@
 //! # Guarantees
 //!
 //! - *In order.* Of a task one event at a time is in flight, and the next one waits until it is
-//!   acknowledged, given up, dropped for lack of room or forgotten. No task waits for another task's event,
-//!   as long as a connection is free. While the events of some tasks fail, these share half of
-//!   the connections with tasks of which nothing was acknowledged yet.
+//!   acknowledged, given up, dropped for lack of room or forgotten. No task waits for another task's
+//!   event, as long as a connection is free. While the events of some tasks fail, these share half
+//!   of the connections with tasks of which nothing was acknowledged yet.
 //! - *At least once.* An event is sent until a 2xx answers, or for ten minutes from when it came
 //!   to the head of its task's line, unless one of the next two rules drops it. It may arrive more
 //!   often; `event_id` and body are the same every time, the signature and its timestamp are those

@@ -89,20 +89,16 @@ impl Threads {
         let Some(runtime) = self.runtime().take() else {
             return;
         };
-        // A runtime must not be waited for in another one.
-        let shared = Arc::new(Mutex::new(Some(runtime)));
-        let theirs = Arc::clone(&shared);
-        let waiting = thread::Builder::new().spawn(move || {
-            if let Some(runtime) = taken(&theirs) {
+        let ending = Self(Mutex::new(Some(runtime)));
+        // A runtime must not be waited for in another one. Where there is no thread to do so,
+        // it is dropped.
+        let _ = thread::Builder::new().spawn(move || {
+            let runtime = ending.runtime().take();
+            if let Some(runtime) = runtime {
                 runtime.shutdown_timeout(LONGEST_END);
             }
             ended();
         });
-        if waiting.is_err()
-            && let Some(runtime) = taken(&shared)
-        {
-            runtime.shutdown_background();
-        }
     }
 
     fn runtime(&self) -> MutexGuard<'_, Option<Runtime>> {
@@ -117,13 +113,6 @@ impl Drop for Threads {
             runtime.shutdown_background();
         }
     }
-}
-
-fn taken(runtime: &Mutex<Option<Runtime>>) -> Option<Runtime> {
-    runtime
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take()
 }
 
 /// Dropped with the server's runtime, at the end of the program say: what bodies hold is dropped

@@ -10,7 +10,8 @@ use rmcp::service::{ClientInitializeError, Peer, RunningService};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt as _, RoleClient};
 
 use super::call::{Bounds, call};
-use super::failure::{CallFailure, chain, denied, in_transport};
+use super::failure::{CallFailure, chain, in_transport};
+use super::mcp::unavailable;
 use super::remotes::unreachable;
 use super::{BoxTransport, Unreachable};
 use crate::plan::Settings;
@@ -121,21 +122,15 @@ impl ClientHandler for Client {
 fn handshake_failed(error: &ClientInitializeError) -> Unreachable {
     if let ClientInitializeError::TransportError { error, .. } = error {
         match in_transport(error.error.as_ref()) {
-            CallFailure::NotSent {
-                reason,
-                retry_after,
-            }
-            | CallFailure::Lost {
-                reason,
-                retry_after,
-            } => {
+            // rmcp's own words say more.
+            CallFailure::Rpc(_) | CallFailure::TooLarge => {}
+            failure => {
+                let (reason, retry_after) = unavailable(failure);
                 return Unreachable {
                     reason,
                     retry_after,
                 };
             }
-            CallFailure::Denied { status } => return unreachable(denied(status)),
-            CallFailure::Rpc(_) | CallFailure::TooLarge => {}
         }
     }
     unreachable(chain(error))

@@ -31,6 +31,17 @@ use super::*;
 use crate::linkage::RemoteTask;
 use crate::plan::{self, Jitter, Settings, StartAnswer};
 
+/// The tables that say something of actions.
+#[cfg(feature = "postgres")]
+pub(super) const TABLES: [&str; 6] = [
+    "runs",
+    "actions",
+    "registrations",
+    "mcp_action_tasks",
+    "mcp_action_outcomes",
+    "mcp_input_answers",
+];
+
 const T0: i64 = 1_700_000_000_000;
 
 /// A clock that only tests move.

@@ -75,11 +75,8 @@ impl Dialer for Far {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_deadline_that_passes_while_connecting_ends_the_action_and_nothing_is_sent() {
-    let world = World::new(|_| Reply::text("late")).await;
-    let way = Far(world.peer.clone(), Duration::from_secs(12));
-    let process = Durable::new(world.store.clone(), way, SupervisorOptions::new());
+/// Submits an action with that deadline, and sees how it ends.
+async fn nothing_is_sent_after_five_seconds(world: &World, process: &Durable) {
     process.supervise();
     let submission = submission("a").execution_deadline(Duration::from_secs(5));
     process.submit(submission).await.unwrap();
@@ -89,6 +86,14 @@ async fn a_deadline_that_passes_while_connecting_ends_the_action_and_nothing_is_
     assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
     assert_eq!(world.peer.count("tools/call"), 0);
     assert_eq!(world.row("a").await.starts, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_while_connecting_ends_the_action_and_nothing_is_sent() {
+    let world = World::new(|_| Reply::text("late")).await;
+    let way = Far(world.peer.clone(), Duration::from_secs(12));
+    let process = Durable::new(world.store.clone(), way, SupervisorOptions::new());
+    nothing_is_sent_after_five_seconds(&world, &process).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,15 +107,7 @@ async fn a_deadline_that_passes_while_the_start_is_recorded_ends_the_action_and_
         })
     });
     let process = Durable::new(store, world.peer.clone(), SupervisorOptions::new());
-    process.supervise();
-    let submission = submission("a").execution_deadline(Duration::from_secs(5));
-    process.submit(submission).await.unwrap();
-
-    let outcome = process.outcome(&id("a")).await.unwrap();
-
-    assert_eq!(code(&outcome), "EXECUTION_DEADLINE_EXCEEDED");
-    assert_eq!(world.peer.count("tools/call"), 0);
-    assert_eq!(world.row("a").await.starts, 0);
+    nothing_is_sent_after_five_seconds(&world, &process).await;
 }
 
 #[tokio::test(start_paused = true)]

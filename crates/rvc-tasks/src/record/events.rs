@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Ledger, Record};
 use crate::lifecycle::Stage;
 use crate::trigger::is_crossed;
-use crate::{AttachedTrigger, EmitError, Firing, payload};
+use crate::{AttachedTrigger, EmitError, EventSink, Firing, payload};
 
 /// An event and its bytes, not posted yet.
 pub(super) struct Draft {
@@ -142,12 +142,7 @@ impl Record {
         if !ledger.stage.is_cancelled() {
             return;
         }
-        let forget = || {
-            let _home = self.runtime.enter();
-            self.port.sink.forget(&self.id);
-        };
-        // A sink that panics must not keep the body from being stopped.
-        if catch_unwind(AssertUnwindSafe(forget)).is_err() {
+        if !self.tell_sink(|sink| sink.forget(&self.id)) {
             tracing::error!(task_id = %self.id, "the event sink panicked, events may still be sent");
         }
     }
@@ -231,14 +226,16 @@ impl Record {
     pub(super) fn post(&self, ledger: &mut Ledger, event: OutgoingEvent) {
         debug_assert_eq!(event.seq(), ledger.next_seq, "events are drafted in order");
         ledger.next_seq = ledger.next_seq.next();
-        // A sink that panics is wrong, but neither the body nor the task's end may suffer.
-        let post = || {
-            // What a sink spawns belongs to the server, whichever thread a body reports from.
-            let _home = self.runtime.enter();
-            self.port.sink.post(event);
-        };
-        if catch_unwind(AssertUnwindSafe(post)).is_err() {
+        if !self.tell_sink(|sink| sink.post(event)) {
             tracing::error!(task_id = %self.id, "the event sink panicked, an event is lost");
         }
+    }
+
+    /// Calls the sink; false if it panicked. That is wrong, but neither the body, nor its being
+    /// stopped, nor the task's end may suffer.
+    fn tell_sink(&self, tell: impl FnOnce(&dyn EventSink)) -> bool {
+        // What a sink spawns belongs to the server, whichever thread a body reports from.
+        let _home = self.runtime.enter();
+        catch_unwind(AssertUnwindSafe(|| tell(self.port.sink.as_ref()))).is_ok()
     }
 }

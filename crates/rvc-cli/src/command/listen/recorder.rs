@@ -72,13 +72,14 @@ impl Recorder {
     async fn send(&self, line: Option<Line>) -> io::Result<()> {
         let (written, outcome) = oneshot::channel();
         let written = Some(written);
-        let gone = |_| io::Error::other("the recorder is gone");
-        self.0
-            .send(Entry { line, written })
-            .await
-            .map_err(|_| io::Error::other("the recorder is gone"))?;
+        let sent = self.0.send(Entry { line, written }).await;
+        sent.map_err(gone)?;
         outcome.await.map_err(gone)?
     }
+}
+
+fn gone<E>(_: E) -> io::Error {
+    io::Error::other("the recorder is gone")
 }
 
 fn run(mut record: Record<impl Tail>, mut queue: mpsc::Receiver<Entry>, sheet: &Sheet) {

@@ -10,10 +10,12 @@ mod replicas;
 use std::path::PathBuf;
 
 use rvc_test::postgres::Cluster;
+use rvc_test::{FaultProxy, Target};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
 use super::*;
+use crate::TransportKind;
 use crate::linkage::RemoteTask;
 use crate::phase::Phase;
 use crate::plan::{self, Jitter, Settings, StartAnswer};
@@ -72,6 +74,13 @@ impl Database {
         PostgresStore::open(&self.url()).await.unwrap()
     }
 
+    /// A way to it that a test may disturb, and a URL that leads over it.
+    fn proxied(&self) -> (FaultProxy, String) {
+        let proxy = FaultProxy::start(Target::Unix(self.socket())).unwrap();
+        let url = format!("postgres://postgres@{}/{}", proxy.address(), self.name);
+        (proxy, url)
+    }
+
     /// Past the store.
     async fn client(&self) -> tokio_postgres::Client {
         let (client, connection) = tokio_postgres::connect(&self.url(), NoTls).await.unwrap();
@@ -87,6 +96,16 @@ fn id<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
 fn submission(action: &str) -> Submission {
     Submission::new(id(action), id("robot"), "navigate_to")
         .input(crate::submission::InputHandling::Surface)
+}
+
+fn robot() -> Registration {
+    Registration {
+        id: id("robot"),
+        owner: OwnerId::local(),
+        endpoint: id("http://127.0.0.1:1/mcp"),
+        transport: TransportKind::StreamableHttp,
+        enabled: true,
+    }
 }
 
 async fn submit(store: &PostgresStore, action: &str) {

@@ -124,6 +124,16 @@ async fn rows_of_a_holder_that_is_gone_are_anothers_when_the_lease_is_over_and_n
     }
 }
 
+/// An action of which nothing is to be done before `due`.
+async fn submit_asleep(store: &dyn Store, action: &str, due: Moment) {
+    submit(store, action, "robot").await;
+    let claimed = claim(store, 1).await.pop().unwrap();
+    let mut row = claimed.row;
+    row.next_due = Some(due);
+    let asleep = Write::new(claimed.claim, Phase::Intent, row);
+    store.write(asleep).await.unwrap();
+}
+
 #[tokio::test]
 async fn when_the_clock_is_set_back_to_1970_everything_is_due_and_no_lease_lasts_longer() {
     let (store, clock) = open();
@@ -143,12 +153,7 @@ async fn when_the_clock_is_set_back_to_1970_everything_is_due_and_no_lease_lasts
 #[tokio::test]
 async fn when_the_clock_is_set_back_by_minutes_everything_is_due_and_no_lease_lasts_longer() {
     let (store, clock) = open();
-    submit(&store, "asleep", "robot").await;
-    let claimed = claim(&store, 1).await.pop().unwrap();
-    let mut row = claimed.row;
-    row.next_due = Some(clock.now().after(HORIZON));
-    let asleep = Write::new(claimed.claim, Phase::Intent, row);
-    store.write(asleep).await.unwrap();
+    submit_asleep(&store, "asleep", clock.now().after(HORIZON)).await;
     submit(&store, "leased", "robot").await;
     let leased = claim(&store, 1).await.pop().unwrap();
 
@@ -229,12 +234,8 @@ async fn the_lag_is_that_of_rows_that_nobody_has_in_hand() {
 #[tokio::test]
 async fn a_clock_that_is_corrected_by_seconds_makes_nothing_due() {
     let (store, clock) = open();
-    submit(&store, "asleep", "robot").await;
-    let claimed = claim(&store, 1).await.pop().unwrap();
-    let mut row = claimed.row;
-    row.next_due = Some(clock.now().after(Duration::from_secs(60)));
-    let asleep = Write::new(claimed.claim, Phase::Intent, row);
-    store.write(asleep).await.unwrap();
+    let due = clock.now().after(Duration::from_secs(60));
+    submit_asleep(&store, "asleep", due).await;
 
     clock.set_back(4_000);
 
@@ -244,15 +245,8 @@ async fn a_clock_that_is_corrected_by_seconds_makes_nothing_due() {
 #[tokio::test]
 async fn a_row_that_sleeps_is_due_when_it_said_and_not_before() {
     let (store, clock) = open();
-    submit(&store, "a", "robot").await;
-    let claimed = claim(&store, 1).await.pop().unwrap();
-    let mut row = claimed.row;
     let due = clock.now().after(HORIZON);
-    row.next_due = Some(due);
-    store
-        .write(Write::new(claimed.claim, Phase::Intent, row))
-        .await
-        .unwrap();
+    submit_asleep(&store, "a", due).await;
 
     let request = ClaimRequest::new(LeaseOwner::draw(), 1, Duration::from_secs(30));
     let early = store.claim(request.clone()).await.unwrap();

@@ -363,15 +363,6 @@ fn extreme(claimed: &Claimed) -> Write {
 /// Every row of every table, as text by column.
 type Tables = BTreeMap<&'static str, Vec<BTreeMap<String, Option<String>>>>;
 
-const TABLES: [&str; 6] = [
-    "runs",
-    "actions",
-    "registrations",
-    "mcp_action_tasks",
-    "mcp_action_outcomes",
-    "mcp_input_answers",
-];
-
 fn of_sqlite(db: &Connection) -> Tables {
     let read = |table| {
         let columns = columns_of_sqlite(db, table);

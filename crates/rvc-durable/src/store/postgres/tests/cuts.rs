@@ -1,13 +1,11 @@
 //! The commit is made and its answer is lost. The store repeats the operation by itself, and
 //! nothing is done twice, or reported as somebody else's.
 
-use rvc_test::{FaultProxy, Target};
 use serde_json::json;
 
 use super::*;
 use crate::outcome::Outcome;
 use crate::plan::{PollAnswer, RemoteState};
-use crate::{Endpoint, TransportKind};
 
 /// A store behind a proxy, and one beside it.
 ///
@@ -22,8 +20,7 @@ struct Cut {
 impl Cut {
     async fn new() -> Self {
         let database = Database::create().await;
-        let proxy = FaultProxy::start(Target::Unix(database.socket())).unwrap();
-        let url = format!("postgres://postgres@{}/{}", proxy.address(), database.name);
+        let (proxy, url) = database.proxied();
         let store = PostgresStore::open(&url).await.unwrap();
         Self {
             database,
@@ -221,18 +218,10 @@ async fn leases_are_prolonged_given_back_and_taken_whatever_is_lost() {
 #[ignore = "needs PostgreSQL; `cargo xtask ci postgres` runs it"]
 async fn registrations_are_kept_and_removed_whatever_is_lost() {
     let it = Cut::new().await;
-    let endpoint: Endpoint = id("http://127.0.0.1:1/mcp");
-    let robot = Registration {
-        id: id("robot"),
-        owner: OwnerId::local(),
-        endpoint,
-        transport: TransportKind::StreamableHttp,
-        enabled: true,
-    };
 
     it.proxy.cut_answer_with(b"INSERT");
-    assert_eq!(it.store.put_registration(robot.clone()).await, Ok(()));
-    assert_eq!(it.store.registrations(None).await, Ok(vec![robot]));
+    assert_eq!(it.store.put_registration(robot()).await, Ok(()));
+    assert_eq!(it.store.registrations(None).await, Ok(vec![robot()]));
     it.proxy.cut_answer_with(b"COMMIT");
     let removed = it.store.remove_registration(id("robot")).await;
 

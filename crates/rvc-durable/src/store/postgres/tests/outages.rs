@@ -102,13 +102,8 @@ async fn after_a_failover_to_the_standby_work_goes_on_there() {
 async fn a_host_that_takes_connections_and_says_nothing_is_passed_by() {
     let database = Database::create().await;
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = rvc_test::FaultProxy::start(rvc_test::Target::Unix(database.socket())).unwrap();
-    let url = format!(
-        "postgres://postgres@{},{}/{}",
-        mute.local_addr().unwrap(),
-        server.address(),
-        database.name
-    );
+    let (server, url) = database.proxied();
+    let url = url.replace('@', &format!("@{},", mute.local_addr().unwrap()));
     let options = PostgresOptions::url(&url).unwrap();
     let store = options.patience(Duration::from_secs(6)).open();
     let store = store.await.unwrap();
@@ -136,8 +131,7 @@ async fn a_run_of_thousands_is_cancelled_in_a_few_statements() {
         FROM mcp_action_tasks, generate_series(1, 5000) AS n";
     database.client().await.batch_execute(copies).await.unwrap();
     // Each round trip would cost as much.
-    let proxy = rvc_test::FaultProxy::start(rvc_test::Target::Unix(database.socket())).unwrap();
-    let url = format!("postgres://postgres@{}/{}", proxy.address(), database.name);
+    let (proxy, url) = database.proxied();
     let options = PostgresOptions::url(&url).unwrap();
     let store = options.patience(Duration::from_secs(60)).open();
     let store = store.await.unwrap();

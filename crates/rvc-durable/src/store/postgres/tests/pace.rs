@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::TransportKind;
 use crate::outcome::Outcome;
+use crate::store::tests::TABLES;
 
 /// Sees at each commit how long it waits.
 struct Watch {
@@ -111,14 +111,7 @@ fn ended(row: &mut Linkage) {
 /// An action under way, from its registration to its outcome.
 async fn follow(watch: &mut Watch) {
     let store = watch.store.clone();
-    let registration = Registration {
-        id: id("robot"),
-        owner: OwnerId::local(),
-        endpoint: id("http://127.0.0.1:1/mcp"),
-        transport: TransportKind::StreamableHttp,
-        enabled: true,
-    };
-    store.put_registration(registration).await.unwrap();
+    store.put_registration(robot()).await.unwrap();
     watch.was("put a registration").await;
     let enabled = store.enable_registration(id("robot"), false).await;
     assert_eq!(enabled, Ok(true));
@@ -227,13 +220,3 @@ async fn only_the_bookkeeping_of_polls_and_leases_does_not_wait_for_the_disk() {
         assert_eq!(pace, expected(*operation), "{operation}: {:?}", watch.seen);
     }
 }
-
-/// All but the version's.
-const TABLES: [&str; 6] = [
-    "runs",
-    "actions",
-    "registrations",
-    "mcp_action_tasks",
-    "mcp_action_outcomes",
-    "mcp_input_answers",
-];

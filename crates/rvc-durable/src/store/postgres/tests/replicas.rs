@@ -3,7 +3,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::remote::{BoxTransport, DialError, Dialer, Token};
-use crate::{Durable, SupervisorOptions, TransportKind};
+use crate::{Durable, SupervisorOptions};
 
 /// Long enough for any machine; nothing here waits for it.
 const LONG: Duration = Duration::from_secs(60);
@@ -27,17 +27,6 @@ impl Dialer for Nowhere {
     }
 }
 
-async fn robot(store: &PostgresStore) {
-    let registration = Registration {
-        id: id("robot"),
-        owner: OwnerId::local(),
-        endpoint: id("http://127.0.0.1:1/mcp"),
-        transport: TransportKind::StreamableHttp,
-        enabled: true,
-    };
-    store.put_registration(registration).await.unwrap();
-}
-
 /// Waits until a step was done with an action.
 async fn stepped(store: &PostgresStore, action: &str) {
     let step = async {
@@ -53,7 +42,7 @@ async fn stepped(store: &PostgresStore, action: &str) {
 async fn another_replica_looks_at_once_and_hears_of_outcomes() {
     let database = Database::create().await;
     let (here, there) = (database.store().await, database.store().await);
-    robot(&here).await;
+    here.put_registration(robot()).await.unwrap();
     let hour = SupervisorOptions::new().tick(Duration::from_secs(3600));
     let durable = Durable::new(there.clone(), Nowhere, hour.clone());
     durable.supervise();
@@ -89,7 +78,7 @@ async fn another_replica_looks_at_once_and_hears_of_outcomes() {
 async fn a_lost_notification_costs_a_tick() {
     let database = Database::create().await;
     let store = database.store().await;
-    robot(&store).await;
+    store.put_registration(robot()).await.unwrap();
     let tick = SupervisorOptions::new().tick(Duration::from_millis(50));
     let durable = Durable::new(store.clone(), Nowhere, tick);
     durable.supervise();
