@@ -58,7 +58,7 @@ pub(crate) fn repeated(mut run: impl FnMut() -> anyhow::Result<f64>) -> anyhow::
 /// # Panics
 ///
 /// When there is none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
