@@ -17,7 +17,8 @@ const LEAST: &str = "80";
 /// What only this workspace runs is not measured.
 const EXCLUDED: &[&str] = &["xtask", "rvc-bench", "rvc-examples", "rvc-test"];
 
-/// Runs the tests under cargo-tarpaulin.
+/// Runs the tests under cargo-tarpaulin, instrumented by the compiler: the other way, breakpoints,
+/// ends tests of many threads with a segmentation fault.
 ///
 /// # Errors
 /// When a test fails, or coverage is too low.
@@ -26,7 +27,8 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<()> {
     let excluded = EXCLUDED.iter().flat_map(|name| ["--exclude", name]);
     workspace
         .cargo(["tarpaulin", "--workspace", "--all-features"])
-        .args(["--fail-under", LEAST, "--skip-clean", "--target-dir"])
+        .args(["--engine", "llvm", "--fail-under", LEAST])
+        .args(["--skip-clean", "--target-dir"])
         .arg(workspace.target.join("tarpaulin"))
         .args(excluded)
         .args(&args.rest)

@@ -17,15 +17,23 @@ use crate::plan::RunState;
 use crate::registration::Registration;
 use crate::submission::{InputHandling, Submission};
 
-/// Every column of a row and of its outcome, in the order that [`linkage`] takes.
+/// Every column of a row, in the order that [`linkage`] takes.
 pub(super) const COLUMNS: &str = "t.action_id, t.run_id, t.owner_id, t.registration_id, t.host, \
     t.tool, t.arguments, t.policy, t.surfaces_input, t.execution_deadline_at, t.assumed_ttl_ms, \
     t.tool_call_id, t.provider, t.created_at, t.phase, t.starts, t.sent_at, t.kind, \
     t.remote_task_id, t.remote_created_at, t.remote_task_status, t.remote_ended, t.progress, \
     t.remote_ttl_ms, t.poll_interval_ms, t.polls, t.last_polled_at, t.errors, t.gone, \
     t.malformed, t.last_error, t.input_requests, t.clean_up_open, t.cancel_asked, \
-    t.cancel_acknowledged_at, t.looked, t.next_due, o.phase, o.error_code, o.message, o.result, \
-    o.finished_at";
+    t.cancel_acknowledged_at, t.looked, t.next_due";
+
+/// As many as these are.
+pub(super) const OF_A_ROW: usize = 37;
+
+/// Those of its outcome, which follow.
+pub(super) const OUTCOME: &str = "o.phase, o.error_code, o.message, o.result, o.finished_at";
+
+/// As many as these are.
+pub(super) const OF_AN_OUTCOME: usize = 5;
 
 /// Where they come from.
 pub(super) const SOURCE: &str =
@@ -76,7 +84,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Reads a row of [`COLUMNS`].
+/// Reads a row of [`COLUMNS`] and [`OUTCOME`].
 pub(super) fn linkage(row: &impl Columns) -> Result<Linkage, StoreError> {
     let number = |column| Ok::<_, StoreError>(row.number(column)?.unwrap_or(0));
     let count = |column| Ok::<_, StoreError>(u32::try_from(number(column)?).unwrap_or(0));
@@ -311,9 +319,14 @@ pub(super) fn answers(
     Ok(answers)
 }
 
+/// Whether the rows in a phase have an outcome: all of them, or none.
+pub(super) fn has_outcome(phase: Phase) -> bool {
+    phase.is_final() || phase == Phase::Accepted
+}
+
 /// The outcome that a write brings, which is written once.
 pub(super) fn brought(write: &Write) -> Option<(&Outcome, Moment)> {
-    if write.expect.is_final() || write.expect == Phase::Accepted {
+    if has_outcome(write.expect) {
         return None;
     }
     write.row.outcome.as_ref().zip(write.row.finished_at)

@@ -11,7 +11,7 @@ use crate::moment::Moment;
 use crate::name::ActionId;
 use crate::phase::Phase;
 use crate::plan::HORIZON;
-use crate::store::record::{self, COLUMNS, Columns as _, SOURCE, Value};
+use crate::store::record::{self, COLUMNS, Columns as _, OUTCOME, SOURCE, Value};
 use crate::store::{Census, Filter, StoreError};
 
 pub(super) fn row<'a>(
@@ -19,7 +19,7 @@ pub(super) fn row<'a>(
     action: &'a ActionId,
 ) -> BoxFuture<'a, Result<Option<Linkage>, Failure>> {
     Box::pin(async move {
-        let sql = format!("SELECT {COLUMNS} FROM {SOURCE} WHERE t.action_id = $1");
+        let sql = format!("SELECT {COLUMNS}, {OUTCOME} FROM {SOURCE} WHERE t.action_id = $1");
         let row = session.row(&sql, &[Value::text(action.as_str())]).await?;
         Ok(row.as_ref().map(record::linkage).transpose()?)
     })
@@ -31,7 +31,7 @@ pub(super) async fn all(
     actions: &[Cow<'_, str>],
 ) -> Result<Vec<Linkage>, Failure> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM {SOURCE} WHERE t.action_id = ANY ($1::text[]) ORDER BY t.action_id"
+        "SELECT {COLUMNS}, {OUTCOME} FROM {SOURCE} WHERE t.action_id = ANY ($1::text[]) ORDER BY t.action_id"
     );
     let rows = session.query(&sql, &[&actions]).await?;
     Ok(rows.iter().map(record::linkage).collect::<Result<_, _>>()?)
@@ -55,7 +55,7 @@ pub(super) fn list<'a>(
             of_run = "AND t.run_id = $3";
         }
         let sql = format!(
-            "SELECT {COLUMNS} FROM {SOURCE} \
+            "SELECT {COLUMNS}, {OUTCOME} FROM {SOURCE} \
              WHERE ($1::text = '' OR t.phase = ANY (string_to_array($1, ','))) {of_run} \
              ORDER BY t.created_at DESC, t.action_id LIMIT $2"
         );

@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
+use super::taken::{Record, Taken, TakenRow};
 use super::{clock, registrations, rows};
-use crate::linkage::{Fence, Linkage};
 use crate::moment::Moment;
-use crate::name::{ActionId, RegistrationId, RunId};
-use crate::plan::{HORIZON, RunState};
-use crate::registration::Registration;
-use crate::store::record::{self, COLUMNS};
-use crate::store::{
-    Claim, ClaimRequest, Claimed, Claims, LeaseOwner, Renewed, StoreError, Surroundings,
-};
+use crate::name::{ActionId, RegistrationId};
+use crate::phase::Phase;
+use crate::plan::HORIZON;
+use crate::store::record::{self, COLUMNS, Columns as _, OF_A_ROW};
+use crate::store::{Claim, ClaimRequest, Renewed, StoreError};
 
 /// The free rows of one registration that are due, the longest overdue first.
 ///
@@ -25,7 +23,6 @@ pub(super) static DUE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {COLUMNS}, t.fence, t.wakes, t.lease_owner IS NOT NULL \
          FROM mcp_action_tasks AS t INDEXED BY due_by_registration \
-         LEFT JOIN mcp_action_outcomes AS o USING (action_id) \
          WHERE t.registration_id = ?1 AND t.next_due IS NOT NULL AND t.next_due BETWEEN ?2 AND ?3 \
          AND (t.lease_until IS NULL OR (t.lease_until <= ?4 OR t.lease_until > ?5) \
              AND t.action_id NOT IN (SELECT value FROM json_each(?7))) \
@@ -37,14 +34,11 @@ pub(super) fn claim(
     db: &Connection,
     now: Moment,
     request: &ClaimRequest,
-) -> Result<Claims, StoreError> {
+) -> Result<Taken, StoreError> {
     clock::heed(db, now, request.lease)?;
     let mut registrations = registrations_with_work(db)?;
     registrations.sort_by(|one, other| turn(request, one).cmp(&turn(request, other)));
     let mut leasing = Leasing::new(db, now, request)?;
-    let mine: Vec<_> = request.mine.iter().map(ActionId::as_str).collect();
-    let mine = serde_json::to_string(&mine).expect("texts");
-    let mut rows = Vec::new();
     let mut taken = vec![0_u32; registrations.len()];
     let mut left = request.limit;
     // Fair shares first; what nobody else wants goes to whoever has more.
@@ -65,11 +59,9 @@ pub(super) fn claim(
                 continue;
             }
             // What is leased now is not found again.
-            for due in due(db, now, registration, quota, &mine)? {
-                *taken += 1;
-                left -= 1;
-                rows.extend(leasing.lease(due)?);
-            }
+            let found = leasing.due(registration, quota)?;
+            *taken += found;
+            left -= found;
         }
     }
     let next_due = if left == 0 {
@@ -77,11 +69,10 @@ pub(super) fn claim(
     } else {
         next_due(db, now, &registrations)?
     };
-    Ok(Claims {
-        rows,
-        now,
+    Ok(Taken {
         is_full: left == 0,
         next_due,
+        ..leasing.taken
     })
 }
 
@@ -112,150 +103,130 @@ pub(super) fn registrations_with_work(db: &Connection) -> Result<Vec<Registratio
     Ok(found)
 }
 
-/// A row to lease, as it is before.
-struct Due {
-    action: String,
-    fence: i64,
-    wakes: u64,
-    is_leased: bool,
-    row: Result<Linkage, StoreError>,
-}
-
-/// At most `quota` rows of a registration.
-fn due(
-    db: &Connection,
-    now: Moment,
-    registration: &RegistrationId,
-    quota: u32,
-    mine: &str,
-) -> Result<Vec<Due>, StoreError> {
-    let horizon = now.after(HORIZON).unix_ms();
-    let mut statement = db.prepare_cached(&DUE)?;
-    let mut found = Vec::new();
-    for (from, to) in [
-        (i64::MIN, now.unix_ms()),
-        (horizon.saturating_add(1), i64::MAX),
-    ] {
-        let room = i64::from(quota) - i64::try_from(found.len()).unwrap_or(i64::MAX);
-        if room == 0 {
-            break;
-        }
-        let parameters = params![
-            registration.as_str(),
-            from,
-            to,
-            now.unix_ms(),
-            horizon,
-            room,
-            mine
-        ];
-        let mut rows = statement.query(parameters)?;
-        while let Some(row) = rows.next()? {
-            found.push(read(row)?);
-        }
-    }
-    Ok(found)
-}
-
-fn read(row: &Row<'_>) -> Result<Due, StoreError> {
-    Ok(Due {
-        action: row.get(0)?,
-        fence: row.get(42)?,
-        wakes: unsigned(row.get(43)?),
-        is_leased: row.get(44)?,
-        row: record::linkage(row),
-    })
-}
-
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
-}
-
-/// What the rows of one claim have in common, read once.
+/// The leasing of one claim.
 struct Leasing<'a> {
     db: &'a Connection,
+    due: CachedStatement<'a>,
     update: CachedStatement<'a>,
-    owner: LeaseOwner,
     /// The owner as its column has it.
-    owner_text: String,
-    until: Moment,
-    runs: HashMap<RunId, Option<RunState>>,
-    registrations: HashMap<RegistrationId, Option<Registration>>,
+    owner: String,
+    /// What the owner has in hand, as JSON.
+    mine: String,
+    taken: Taken,
 }
 
 impl<'a> Leasing<'a> {
     fn new(db: &'a Connection, now: Moment, request: &ClaimRequest) -> Result<Self, StoreError> {
+        let mine: Vec<_> = request.mine.iter().map(ActionId::as_str).collect();
         Ok(Self {
             db,
+            due: db.prepare_cached(&DUE)?,
             update: db.prepare_cached(
                 "UPDATE mcp_action_tasks SET lease_owner = ?2, lease_until = ?3, fence = ?4 \
                  WHERE action_id = ?1",
             )?,
-            owner: request.owner,
-            owner_text: request.owner.to_string(),
-            // Not over at once, or the claim would find the row again.
-            until: now.after(request.lease.clamp(Duration::from_millis(1), HORIZON)),
-            runs: HashMap::new(),
-            registrations: HashMap::new(),
+            owner: request.owner.to_string(),
+            mine: serde_json::to_string(&mine).expect("texts"),
+            taken: Taken {
+                rows: Vec::new(),
+                owner: request.owner,
+                // Not over at once, or the claim would find the row again.
+                until: now.after(request.lease.clamp(Duration::from_millis(1), HORIZON)),
+                runs: HashMap::new(),
+                registrations: HashMap::new(),
+                now,
+                is_full: false,
+                next_due: None,
+            },
         })
     }
 
-    /// Leases a row. One that cannot be read keeps its lease, and is not in the way of the others.
-    fn lease(&mut self, due: Due) -> Result<Option<Claimed>, StoreError> {
-        let fence = due.fence.saturating_add(1);
-        self.update.execute(params![
-            due.action,
-            self.owner_text,
-            self.until.unix_ms(),
-            fence
-        ])?;
-        let (row, surroundings) = match due.row.and_then(|row| self.surroundings(row)) {
-            Ok(read) => read,
-            Err(error @ StoreError::Corrupt { .. }) => {
-                record::unreadable(&due.action, &error);
-                return Ok(None);
+    /// Leases at most `quota` rows of a registration, and says how many.
+    fn due(&mut self, registration: &RegistrationId, quota: u32) -> Result<u32, StoreError> {
+        let now = self.taken.now;
+        let horizon = now.after(HORIZON).unix_ms();
+        let mut found = Vec::new();
+        for (from, to) in [
+            (i64::MIN, now.unix_ms()),
+            (horizon.saturating_add(1), i64::MAX),
+        ] {
+            let room = i64::from(quota) - i64::try_from(found.len()).unwrap_or(i64::MAX);
+            if room == 0 {
+                break;
             }
-            Err(error) => return Err(error),
-        };
-        Ok(Some(Claimed {
-            claim: Claim {
-                action: row.action.clone(),
-                owner: self.owner,
-                fence: Fence::new(unsigned(fence)),
-                wakes: due.wakes,
-            },
-            recovered: due.is_leased,
-            until: self.until,
-            surroundings,
-            row,
-        }))
+            let parameters = params![
+                registration.as_str(),
+                from,
+                to,
+                now.unix_ms(),
+                horizon,
+                room,
+                self.mine
+            ];
+            let mut rows = self.due.query(parameters)?;
+            while let Some(row) = rows.next()? {
+                found.push(take(row)?);
+            }
+        }
+        let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
+        if count > 0 {
+            self.look_up(registration)?;
+        }
+        for row in found {
+            self.lease(row)?;
+        }
+        Ok(count)
     }
 
-    /// What planning needs besides a row.
-    fn surroundings(&mut self, row: Linkage) -> Result<(Linkage, Surroundings), StoreError> {
-        let run = if let Some(run) = self.runs.get(&row.run) {
-            *run
-        } else {
-            let run = rows::run(self.db, &row.run)?;
-            self.runs.insert(row.run.clone(), run);
-            run
-        };
-        let registration = if let Some(known) = self.registrations.get(&row.registration) {
-            known.clone()
-        } else {
-            let read = registrations::get(self.db, &row.registration)?;
-            self.registrations
-                .insert(row.registration.clone(), read.clone());
-            read
-        };
-        let answers = rows::answers(self.db, &row)?;
-        let surroundings = Surroundings {
-            run,
-            registration,
-            answers,
-        };
-        Ok((row, surroundings))
+    fn look_up(&mut self, registration: &RegistrationId) -> Result<(), StoreError> {
+        if !self.taken.registrations.contains_key(registration) {
+            let read = registrations::get(self.db, registration);
+            if let Err(error) = &read
+                && !matches!(error, StoreError::Corrupt { .. })
+            {
+                return Err(error.clone());
+            }
+            self.taken.registrations.insert(registration.clone(), read);
+        }
+        Ok(())
     }
+
+    fn lease(&mut self, mut taken: TakenRow) -> Result<(), StoreError> {
+        let row = &mut taken.record;
+        let action = record::text(row, 0)?.into_owned();
+        self.update.execute(params![
+            action,
+            self.owner,
+            self.taken.until.unix_ms(),
+            taken.fence
+        ])?;
+        let run = record::text(row, 1)?;
+        if !self.taken.runs.contains_key(run.as_ref()) {
+            let state = rows::run(self.db, &run)?;
+            self.taken.runs.insert(run.into_owned(), state);
+        }
+        let phase: Result<Phase, _> = record::word(&record::text(row, 14)?);
+        if phase.is_ok_and(record::has_outcome) {
+            rows::add_outcome(self.db, &action, row)?;
+        }
+        if row.text(31)?.is_some() {
+            taken.answers = rows::answers(self.db, &action)?;
+        }
+        self.taken.rows.push(taken);
+        Ok(())
+    }
+}
+
+/// A row to lease, of what [`DUE`] finds.
+fn take(row: &Row<'_>) -> Result<TakenRow, StoreError> {
+    let fence: i64 = row.get(OF_A_ROW)?;
+    Ok(TakenRow {
+        record: Record::take(row, OF_A_ROW)?,
+        fence: fence.saturating_add(1),
+        wakes: row.get(OF_A_ROW + 1)?,
+        recovered: row.get(OF_A_ROW + 2)?,
+        answers: Vec::new(),
+    })
 }
 
 fn next_due(

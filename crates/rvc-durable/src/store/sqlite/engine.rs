@@ -28,7 +28,8 @@ struct Job<T, F> {
     access: Access,
     work: F,
     result: Option<Result<T, StoreError>>,
-    sender: oneshot::Sender<Result<T, StoreError>>,
+    /// The work goes back with its result: what it holds is freed by the thread that made it.
+    sender: oneshot::Sender<(Result<T, StoreError>, F)>,
 }
 
 impl<T, F> Operation for Job<T, F>
@@ -55,7 +56,7 @@ where
             (Ok(()), None) => Err(StoreError::Closed),
         };
         // Nobody waits any more: the operation is done all the same.
-        let _ = self.sender.send(result);
+        let _ = self.sender.send((result, self.work));
     }
 }
 
@@ -173,7 +174,7 @@ impl Queue {
         T: Send + 'static,
         F: FnMut(&Connection, Moment) -> Result<T, StoreError> + Send + 'static,
     {
-        let (sender, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel::<(Result<T, StoreError>, F)>();
         let job = Box::new(Job {
             access,
             work,
@@ -191,7 +192,11 @@ impl Queue {
                 .unwrap_or_else(PoisonError::into_inner)
                 .carry_out(vec![job], || None),
         }
-        Box::pin(async move { answer.await.unwrap_or(Err(StoreError::Closed)) })
+        Box::pin(async move {
+            answer
+                .await
+                .map_or(Err(StoreError::Closed), |(result, _)| result)
+        })
     }
 }
 

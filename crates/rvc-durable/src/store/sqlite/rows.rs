@@ -3,15 +3,15 @@ use std::time::Duration;
 
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
-use rvc_wire::Map;
 
 use super::claim;
+use super::taken::Record;
 use crate::linkage::Linkage;
 use crate::moment::Moment;
-use crate::name::{ActionId, RunId};
+use crate::name::ActionId;
 use crate::phase::Phase;
 use crate::plan::{HORIZON, RunState};
-use crate::store::record::{self, COLUMNS, Columns, SOURCE, Value};
+use crate::store::record::{self, COLUMNS, Columns, OF_AN_OUTCOME, OUTCOME, SOURCE, Value};
 use crate::store::{Census, Filter, StoreError};
 
 impl Columns for Row<'_> {
@@ -43,7 +43,7 @@ impl ToSql for Value<'_> {
 }
 
 pub(super) fn row(db: &Connection, action: &ActionId) -> Result<Option<Linkage>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM {SOURCE} WHERE t.action_id = ?1");
+    let sql = format!("SELECT {COLUMNS}, {OUTCOME} FROM {SOURCE} WHERE t.action_id = ?1");
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query([action.as_str()])?;
     rows.next()?.map(record::linkage).transpose()
@@ -57,7 +57,7 @@ pub(super) fn list(db: &Connection, filter: &Filter) -> Result<Vec<Linkage>, Sto
         limit => i64::from(limit),
     };
     let sql = format!(
-        "SELECT {COLUMNS} FROM {SOURCE} WHERE (?1 IS NULL OR t.run_id = ?1) \
+        "SELECT {COLUMNS}, {OUTCOME} FROM {SOURCE} WHERE (?1 IS NULL OR t.run_id = ?1) \
          AND (?2 = '[]' OR t.phase IN (SELECT value FROM json_each(?2))) \
          ORDER BY t.created_at DESC, t.action_id LIMIT ?3"
     );
@@ -113,25 +113,34 @@ pub(super) fn census(db: &Connection, now: Moment) -> Result<Census, StoreError>
 }
 
 /// The ledger's run.
-pub(super) fn run(db: &Connection, run: &RunId) -> Result<Option<RunState>, StoreError> {
+pub(super) fn run(db: &Connection, run: &str) -> Result<Option<RunState>, StoreError> {
     let state: Option<String> = db
         .prepare_cached("SELECT state FROM runs WHERE run_id = ?1")?
-        .query_row([run.as_str()], |row| row.get(0))
+        .query_row([run], |row| row.get(0))
         .optional()?;
     Ok(state.as_deref().map(record::run_state))
 }
 
-/// The answers of the host that were not sent yet.
-pub(super) fn answers(db: &Connection, row: &Linkage) -> Result<Map, StoreError> {
-    let mut answers = Vec::new();
-    if !row.input_requests.is_empty() {
-        let mut statement = db.prepare_cached(
-            "SELECT input_key, answer FROM mcp_input_answers WHERE action_id = ?1 AND sent = 0",
-        )?;
-        let mut rows = statement.query([row.action.as_str()])?;
-        while let Some(row) = rows.next()? {
-            answers.push((row.get(0)?, row.get(1)?));
-        }
+/// Copies the outcome of an action behind its row.
+pub(super) fn add_outcome(
+    db: &Connection,
+    action: &str,
+    record: &mut Record,
+) -> Result<(), StoreError> {
+    let sql = format!("SELECT {OUTCOME} FROM mcp_action_outcomes AS o WHERE action_id = ?1");
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query([action])?;
+    if let Some(outcome) = rows.next()? {
+        record.extend(outcome, OF_AN_OUTCOME)?;
     }
-    record::answers(answers)
+    Ok(())
+}
+
+/// The answers of the host that were not sent yet, by key.
+pub(super) fn answers(db: &Connection, action: &str) -> Result<Vec<(String, String)>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT input_key, answer FROM mcp_input_answers WHERE action_id = ?1 AND sent = 0",
+    )?;
+    let answers = statement.query_map([action], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(answers.collect::<Result<_, _>>()?)
 }

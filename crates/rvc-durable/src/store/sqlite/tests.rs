@@ -5,6 +5,7 @@
 use rusqlite::Connection;
 
 use super::*;
+use crate::store::LeaseOwner;
 use crate::store::tests::{claim, submission, submit};
 
 fn path(directory: &tempfile::TempDir) -> std::path::PathBuf {
@@ -284,8 +285,70 @@ async fn an_operation_that_fails_half_way_is_undone_and_its_group_is_not() {
     assert_eq!((good, also_good), (Ok(Submitted::New), Ok(Submitted::New)));
     assert!(broken.is_err());
     assert_eq!(store.rows(Filter::all()).await.unwrap().len(), 2);
-    let half = store.read(|db, _| rows::run(db, &"half".parse().unwrap()));
+    let half = store.read(|db, _| rows::run(db, "half"));
     assert_eq!(half.await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_claim_whose_group_is_begun_anew_says_what_it_holds_in_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    // A second later at each look: the second lease ends later than the first.
+    let looks = std::sync::atomic::AtomicI64::new(0);
+    let clock = move || {
+        let look = looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Moment::from_unix_ms(1_000 * look)
+    };
+    let options = SqliteOptions::file(path(&directory)).clock(clock);
+    let store = options.open().unwrap();
+    submit(&store, "a", "robot").await;
+
+    let (all_wait, waits) = std::sync::mpsc::channel::<()>();
+    let first = store.change(move |_, _| {
+        let _ = waits.recv();
+        Ok(())
+    });
+    let request = ClaimRequest::new(LeaseOwner::draw(), 2, Duration::from_secs(30));
+    let claims = store.claim(request);
+    let broken = store.change(|db, _| {
+        db.execute_batch("UPDATE mcp_action_tasks SET wakes = wakes + 7")?;
+        Ok(db.execute_batch("INSERT INTO nonsense VALUES (1)")?)
+    });
+    drop(all_wait);
+    let (first, claims, broken) = tokio::join!(first, claims, broken);
+
+    assert_eq!(first, Ok(()));
+    assert!(broken.is_err());
+    let claimed = &claims.unwrap().rows[0];
+    assert_eq!((claimed.claim.fence.get(), claimed.claim.wakes), (1, 0));
+    let until = store.read(|db, _| {
+        let sql = "SELECT lease_until FROM mcp_action_tasks";
+        Ok(db.query_row(sql, [], |row| row.get(0))?)
+    });
+    assert_eq!(until.await, Ok(claimed.until.unix_ms()));
+}
+
+#[tokio::test]
+async fn a_row_with_a_text_that_is_none_is_not_in_the_way_of_a_claim() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(path(&directory)).unwrap();
+    submit(&store, "a", "robot").await;
+    submit(&store, "b", "robot").await;
+    let damage = store.change(|db, _| {
+        let sql = "UPDATE mcp_action_tasks SET last_error = CAST(X'ff' AS TEXT) \
+            WHERE action_id = 'a'";
+        Ok(db.execute_batch(sql)?)
+    });
+    damage.await.unwrap();
+
+    let request = ClaimRequest::new(LeaseOwner::draw(), 2, Duration::from_secs(30));
+    let claims = store.claim(request).await.unwrap();
+
+    let actions: Vec<_> = claims
+        .rows
+        .iter()
+        .map(|it| it.row.action.as_str())
+        .collect();
+    assert_eq!(actions, ["b"]);
 }
 
 #[test]
