@@ -23,7 +23,6 @@ use tokio::sync::mpsc;
 use self::engine::{Access, Engine, Queue};
 #[cfg(test)]
 pub(super) use self::migration::prepare;
-use self::taken::Taken;
 use super::{
     AnswerOutcome, CancelOutcome, Census, Claim, ClaimRequest, Claims, Filter, Renewed, Store,
     StoreError, Submitted, Write, Written,
@@ -171,24 +170,14 @@ impl Store for SqliteStore {
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Claims, StoreError>> {
-        // The rows are read while the group that the claim is in goes on to its commit. Where its
-        // transaction is begun anew, it claims once more: the last of them counts.
-        let (taken, mut early) = mpsc::unbounded_channel::<Taken>();
-        let mut committed = self.change(move |db, now| {
-            let _ = taken.send(claim::claim(db, now, &request)?);
+        // The rows come while the group that the claim is in goes on to its commit. Where its
+        // transaction is begun anew, it claims once more.
+        let (sender, early) = mpsc::unbounded_channel();
+        let committed = self.change(move |db, now| {
+            let _ = sender.send(claim::claim(db, now, &request)?);
             Ok(())
         });
-        Box::pin(async move {
-            let mut claims = None;
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(taken) = early.recv() => claims = Some(taken.read()),
-                    committed = &mut committed => break committed?,
-                }
-            }
-            Ok(claims.expect("what is committed was taken before"))
-        })
+        Box::pin(taken::read(early, committed))
     }
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {

@@ -7,8 +7,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use futures_util::future::BoxFuture;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use tokio::sync::mpsc;
 
 use crate::linkage::{Fence, Linkage};
 use crate::moment::Moment;
@@ -17,6 +19,27 @@ use crate::plan::RunState;
 use crate::registration::Registration;
 use crate::store::record::{self, Columns};
 use crate::store::{Claim, Claimed, Claims, LeaseOwner, StoreError, Surroundings};
+
+/// Reads what is taken while its commit is under way, and gives it back when that is done: the
+/// last of it, where it was taken more than once.
+pub(super) async fn read(
+    mut early: mpsc::UnboundedReceiver<Taken>,
+    mut committed: BoxFuture<'_, Result<(), StoreError>>,
+) -> Result<Claims, StoreError> {
+    let mut claims = None;
+    loop {
+        tokio::select! {
+            biased;
+            Some(taken) = early.recv() => claims = Some(taken.read()),
+            committed = &mut committed => break committed?,
+        }
+    }
+    // Between the two looks both may have come.
+    while let Ok(taken) = early.try_recv() {
+        claims = Some(taken.read());
+    }
+    claims.ok_or(StoreError::Closed)
+}
 
 /// The rows of a claim, and what they have in common, read once.
 pub(super) struct Taken {
@@ -45,7 +68,7 @@ pub(super) struct TakenRow {
 impl Taken {
     /// Reads the rows. One that cannot be read keeps its lease, and is not in the way of the
     /// others.
-    pub(super) fn read(mut self) -> Claims {
+    fn read(mut self) -> Claims {
         let taken = std::mem::take(&mut self.rows);
         let mut rows = Vec::with_capacity(taken.len());
         for mut row in taken {
@@ -183,5 +206,53 @@ impl Columns for Record {
 fn damaged(column: usize) -> StoreError {
     StoreError::Corrupt {
         detail: format!("column {column} has no value of its type"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_comes_together_with_its_commit_is_read() {
+        for times in [1, 2] {
+            let (sender, early) = mpsc::unbounded_channel();
+            // The rows were looked for before the commit is: here it brings them.
+            let committed = Box::pin(async move {
+                for time in 1..=times {
+                    let _ = sender.send(nothing(time));
+                }
+                Ok(())
+            });
+
+            let claims = read(early, committed).await.expect("it was committed");
+
+            assert_eq!(claims.now, Moment::from_unix_ms(times));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_committed_is_not_given_back() {
+        let (sender, early) = mpsc::unbounded_channel();
+        let _ = sender.send(nothing(1));
+        let refused = StoreError::Full {
+            detail: String::new(),
+        };
+        let committed = Box::pin(std::future::ready(Err(refused.clone())));
+
+        assert_eq!(read(early, committed).await, Err(refused));
+    }
+
+    fn nothing(ms: i64) -> Taken {
+        Taken {
+            rows: Vec::new(),
+            owner: LeaseOwner::draw(),
+            until: Moment::from_unix_ms(0),
+            runs: HashMap::new(),
+            registrations: HashMap::new(),
+            now: Moment::from_unix_ms(ms),
+            is_full: false,
+            next_due: None,
+        }
     }
 }
