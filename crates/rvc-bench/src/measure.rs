@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-/// How often each value and each limit is measured; the median counts.
+/// How often each value and each limit is measured where nothing else is said; the median counts.
 pub(crate) const RUNS: usize = 5;
 
 /// One value, beside what bounds it.

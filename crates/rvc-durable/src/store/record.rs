@@ -26,14 +26,8 @@ pub(super) const COLUMNS: &str = "t.action_id, t.run_id, t.owner_id, t.registrat
     t.malformed, t.last_error, t.input_requests, t.clean_up_open, t.cancel_asked, \
     t.cancel_acknowledged_at, t.looked, t.next_due";
 
-/// As many as these are.
-pub(super) const OF_A_ROW: usize = 37;
-
 /// Those of its outcome, which follow.
 pub(super) const OUTCOME: &str = "o.phase, o.error_code, o.message, o.result, o.finished_at";
-
-/// As many as these are.
-pub(super) const OF_AN_OUTCOME: usize = 5;
 
 /// Where they come from.
 pub(super) const SOURCE: &str =

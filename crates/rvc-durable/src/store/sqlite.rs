@@ -6,9 +6,10 @@ mod engine;
 mod input;
 mod ledger;
 mod migration;
+mod raw_claims;
+mod raw_row;
 mod registrations;
 mod rows;
-mod taken;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -177,7 +178,7 @@ impl Store for SqliteStore {
             let _ = sender.send(claim::claim(db, now, &request)?);
             Ok(())
         });
-        Box::pin(taken::read(early, committed))
+        Box::pin(raw_claims::read(early, committed))
     }
 
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Written, StoreError>> {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use super::taken::{Record, Taken, TakenRow};
+use super::raw_claims::{RawClaimed, RawClaims};
+use super::raw_row::RawRow;
 use super::{clock, registrations, rows};
 use crate::moment::Moment;
 use crate::name::{ActionId, RegistrationId};
-use crate::phase::Phase;
 use crate::plan::HORIZON;
-use crate::store::record::{self, COLUMNS, Columns as _, OF_A_ROW};
+use crate::store::record::{self, COLUMNS};
 use crate::store::{Claim, ClaimRequest, Renewed, StoreError};
 
 /// The free rows of one registration that are due, the longest overdue first.
@@ -34,7 +34,7 @@ pub(super) fn claim(
     db: &Connection,
     now: Moment,
     request: &ClaimRequest,
-) -> Result<Taken, StoreError> {
+) -> Result<RawClaims, StoreError> {
     clock::heed(db, now, request.lease)?;
     let mut registrations = registrations_with_work(db)?;
     registrations.sort_by(|one, other| turn(request, one).cmp(&turn(request, other)));
@@ -59,9 +59,9 @@ pub(super) fn claim(
                 continue;
             }
             // What is leased now is not found again.
-            let found = leasing.due(registration, quota)?;
-            *taken += found;
-            left -= found;
+            let leased = leasing.lease_due(registration, quota)?;
+            *taken += leased;
+            left -= leased;
         }
     }
     let next_due = if left == 0 {
@@ -69,10 +69,10 @@ pub(super) fn claim(
     } else {
         next_due(db, now, &registrations)?
     };
-    Ok(Taken {
+    Ok(RawClaims {
         is_full: left == 0,
         next_due,
-        ..leasing.taken
+        ..leasing.claims
     })
 }
 
@@ -112,7 +112,7 @@ struct Leasing<'a> {
     owner: String,
     /// What the owner has in hand, as JSON.
     mine: String,
-    taken: Taken,
+    claims: RawClaims,
 }
 
 impl<'a> Leasing<'a> {
@@ -127,7 +127,7 @@ impl<'a> Leasing<'a> {
             )?,
             owner: request.owner.to_string(),
             mine: serde_json::to_string(&mine).expect("texts"),
-            taken: Taken {
+            claims: RawClaims {
                 rows: Vec::new(),
                 owner: request.owner,
                 // Not over at once, or the claim would find the row again.
@@ -142,8 +142,8 @@ impl<'a> Leasing<'a> {
     }
 
     /// Leases at most `quota` rows of a registration, and says how many.
-    fn due(&mut self, registration: &RegistrationId, quota: u32) -> Result<u32, StoreError> {
-        let now = self.taken.now;
+    fn lease_due(&mut self, registration: &RegistrationId, quota: u32) -> Result<u32, StoreError> {
+        let now = self.claims.now;
         let horizon = now.after(HORIZON).unix_ms();
         let mut found = Vec::new();
         for (from, to) in [
@@ -165,66 +165,77 @@ impl<'a> Leasing<'a> {
             ];
             let mut rows = self.due.query(parameters)?;
             while let Some(row) = rows.next()? {
-                found.push(take(row)?);
+                found.push(copy(row)?);
             }
         }
         let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
         if count > 0 {
             self.look_up(registration)?;
         }
-        for row in found {
-            self.lease(row)?;
+        for raw in found {
+            self.lease(raw)?;
         }
         Ok(count)
     }
 
     fn look_up(&mut self, registration: &RegistrationId) -> Result<(), StoreError> {
-        if !self.taken.registrations.contains_key(registration) {
+        if !self.claims.registrations.contains_key(registration) {
             let read = registrations::get(self.db, registration);
+            // A damaged one is told with each of its rows.
             if let Err(error) = &read
                 && !matches!(error, StoreError::Corrupt { .. })
             {
                 return Err(error.clone());
             }
-            self.taken.registrations.insert(registration.clone(), read);
+            self.claims.registrations.insert(registration.clone(), read);
         }
         Ok(())
     }
 
-    fn lease(&mut self, mut taken: TakenRow) -> Result<(), StoreError> {
-        let row = &mut taken.record;
-        let action = record::text(row, 0)?.into_owned();
+    /// Leases a row. One that cannot be read keeps its lease, and is not in the way of the others.
+    fn lease(&mut self, mut raw: RawClaimed) -> Result<(), StoreError> {
+        let action = raw.row.action()?.into_owned();
         self.update.execute(params![
             action,
             self.owner,
-            self.taken.until.unix_ms(),
-            taken.fence
+            self.claims.until.unix_ms(),
+            raw.fence
         ])?;
-        let run = record::text(row, 1)?;
-        if !self.taken.runs.contains_key(run.as_ref()) {
+        match self.complete(&action, &mut raw) {
+            Ok(()) => self.claims.rows.push(raw),
+            Err(error @ StoreError::Corrupt { .. }) => record::unreadable(&action, &error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Adds what other tables have to a row.
+    fn complete(&mut self, action: &str, raw: &mut RawClaimed) -> Result<(), StoreError> {
+        let row = &mut raw.row;
+        if record::has_outcome(row.phase()?) {
+            rows::add_outcome(self.db, action, row)?;
+        }
+        let run = row.run()?;
+        if !self.claims.runs.contains_key(run.as_ref()) {
             let state = rows::run(self.db, &run)?;
-            self.taken.runs.insert(run.into_owned(), state);
+            self.claims.runs.insert(run.into_owned(), state);
         }
-        let phase: Result<Phase, _> = record::word(&record::text(row, 14)?);
-        if phase.is_ok_and(record::has_outcome) {
-            rows::add_outcome(self.db, &action, row)?;
+        if row.asks()? {
+            raw.answers = rows::answers(self.db, action)?;
         }
-        if row.text(31)?.is_some() {
-            taken.answers = rows::answers(self.db, &action)?;
-        }
-        self.taken.rows.push(taken);
         Ok(())
     }
 }
 
-/// A row to lease, of what [`DUE`] finds.
-fn take(row: &Row<'_>) -> Result<TakenRow, StoreError> {
-    let fence: i64 = row.get(OF_A_ROW)?;
-    Ok(TakenRow {
-        record: Record::take(row, OF_A_ROW)?,
+/// A row of what [`DUE`] finds.
+fn copy(row: &Row<'_>) -> Result<RawClaimed, StoreError> {
+    let columns = row.as_ref().column_count() - 3;
+    let fence: i64 = row.get(columns)?;
+    Ok(RawClaimed {
+        row: RawRow::copy(row, columns)?,
         fence: fence.saturating_add(1),
-        wakes: row.get(OF_A_ROW + 1)?,
-        recovered: row.get(OF_A_ROW + 2)?,
+        wakes: row.get(columns + 1)?,
+        recovered: row.get(columns + 2)?,
         answers: Vec::new(),
     })
 }

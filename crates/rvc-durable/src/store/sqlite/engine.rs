@@ -28,7 +28,7 @@ struct Job<T, F> {
     access: Access,
     work: F,
     result: Option<Result<T, StoreError>>,
-    /// The work goes back with its result: what it holds is freed by the thread that made it.
+    /// The work goes back with its result: what it holds is freed by whoever waits for it.
     sender: oneshot::Sender<(Result<T, StoreError>, F)>,
 }
 

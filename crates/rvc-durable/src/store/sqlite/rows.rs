@@ -1,23 +1,27 @@
 use std::borrow::Cow;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rusqlite::types::{Null, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::claim;
-use super::taken::Record;
+use super::raw_row::RawRow;
 use crate::linkage::Linkage;
 use crate::moment::Moment;
 use crate::name::ActionId;
 use crate::phase::Phase;
 use crate::plan::{HORIZON, RunState};
-use crate::store::record::{self, COLUMNS, Columns, OF_AN_OUTCOME, OUTCOME, SOURCE, Value};
+use crate::store::record::{self, COLUMNS, Columns, OUTCOME, SOURCE, Value};
 use crate::store::{Census, Filter, StoreError};
 
 impl Columns for Row<'_> {
     fn text(&self, column: usize) -> Result<Option<Cow<'_, str>>, StoreError> {
         let text = self.get_ref(column)?.as_str_or_null();
-        Ok(text.map_err(rusqlite::Error::from)?.map(Cow::Borrowed))
+        let text = text.map_err(|error| StoreError::Corrupt {
+            detail: format!("column {column}: {error}"),
+        })?;
+        Ok(text.map(Cow::Borrowed))
     }
 
     fn number(&self, column: usize) -> Result<Option<i64>, StoreError> {
@@ -125,16 +129,19 @@ pub(super) fn run(db: &Connection, run: &str) -> Result<Option<RunState>, StoreE
 pub(super) fn add_outcome(
     db: &Connection,
     action: &str,
-    record: &mut Record,
+    row: &mut RawRow,
 ) -> Result<(), StoreError> {
-    let sql = format!("SELECT {OUTCOME} FROM mcp_action_outcomes AS o WHERE action_id = ?1");
-    let mut statement = db.prepare_cached(&sql)?;
+    let mut statement = db.prepare_cached(&OUTCOME_OF)?;
     let mut rows = statement.query([action])?;
     if let Some(outcome) = rows.next()? {
-        record.extend(outcome, OF_AN_OUTCOME)?;
+        row.extend(outcome)?;
     }
     Ok(())
 }
+
+static OUTCOME_OF: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {OUTCOME} FROM mcp_action_outcomes AS o WHERE action_id = ?1")
+});
 
 /// The answers of the host that were not sent yet, by key.
 pub(super) fn answers(db: &Connection, action: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -328,27 +328,27 @@ async fn a_claim_whose_group_is_begun_anew_says_what_it_holds_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_row_with_a_text_that_is_none_is_not_in_the_way_of_a_claim() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(path(&directory)).unwrap();
-    submit(&store, "a", "robot").await;
-    submit(&store, "b", "robot").await;
-    let damage = store.change(|db, _| {
-        let sql = "UPDATE mcp_action_tasks SET last_error = CAST(X'ff' AS TEXT) \
-            WHERE action_id = 'a'";
-        Ok(db.execute_batch(sql)?)
-    });
-    damage.await.unwrap();
+async fn a_text_that_is_none_is_not_in_the_way_of_other_rows() {
+    for damage in [
+        "UPDATE mcp_action_tasks SET last_error = CAST(X'ff' AS TEXT) WHERE action_id = 'a'",
+        "UPDATE mcp_action_tasks SET input_requests = CAST(X'22ff22' AS TEXT) \
+            WHERE action_id = 'a'",
+        "INSERT INTO registrations \
+            VALUES ('robot', CAST(X'ff' AS TEXT), 'http://robot/mcp', 'streamable-http', 1)",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(path(&directory)).unwrap();
+        submit(&store, "a", "robot").await;
+        submit(&store, "b", "arm").await;
+        let damaged = store.change(move |db, _| Ok(db.execute_batch(damage)?));
+        damaged.await.unwrap();
 
-    let request = ClaimRequest::new(LeaseOwner::draw(), 2, Duration::from_secs(30));
-    let claims = store.claim(request).await.unwrap();
+        let request = ClaimRequest::new(LeaseOwner::draw(), 2, Duration::from_secs(30));
+        let claims = store.claim(request).await.unwrap();
 
-    let actions: Vec<_> = claims
-        .rows
-        .iter()
-        .map(|it| it.row.action.as_str())
-        .collect();
-    assert_eq!(actions, ["b"]);
+        let actions = claims.rows.iter().map(|it| it.row.action.as_str());
+        assert_eq!(actions.collect::<Vec<_>>(), ["b"], "{damage}");
+    }
 }
 
 #[test]
