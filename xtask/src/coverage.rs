@@ -14,6 +14,9 @@ pub(crate) struct Args {
 /// The least share of lines, in per cent, that the tests must reach.
 const LEAST: &str = "80";
 
+/// How long a test program may take, in seconds.
+const PATIENCE: &str = "1200";
+
 /// What only this workspace runs is not measured.
 const EXCLUDED: &[&str] = &["xtask", "rvc-bench", "rvc-examples", "rvc-test"];
 
@@ -27,7 +30,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> anyhow::Result<()> {
     let excluded = EXCLUDED.iter().flat_map(|name| ["--exclude", name]);
     workspace
         .cargo(["tarpaulin", "--workspace", "--all-features"])
-        .args(["--engine", "llvm", "--fail-under", LEAST])
+        .args([
+            "--engine",
+            "llvm",
+            "--timeout",
+            PATIENCE,
+            "--fail-under",
+            LEAST,
+        ])
         .args(["--skip-clean", "--target-dir"])
         .arg(workspace.target.join("tarpaulin"))
         .args(excluded)
