@@ -47,11 +47,13 @@ impl Process {
         stdin.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The next message; the test harness's own lines are passed over.
+    /// The next message; the test harness's own words are passed over, which stand before the
+    /// first one in the same line where it runs one test at a time.
     async fn message(&mut self) -> Value {
         loop {
             let line = self.stdout.next_line().await.unwrap().unwrap();
-            if let Ok(message @ Value::Object(_)) = serde_json::from_str(&line) {
+            let message = line.find('{').map(|start| &line[start..]);
+            if let Some(message) = message.and_then(|it| serde_json::from_str(it).ok()) {
                 return message;
             }
         }
