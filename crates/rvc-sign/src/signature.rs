@@ -28,6 +28,7 @@ pub struct Signature {
 }
 
 impl Signature {
+    #[inline]
     pub(crate) fn of(secret: &Secret, timestamp: &TimestampText, body: &[u8]) -> Self {
         let tag = Tag::of_event(secret, timestamp, body);
         let mut text = [0; PREFIX.len() + HEX_LEN];

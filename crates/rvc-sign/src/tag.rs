@@ -4,27 +4,31 @@ use ring::hmac;
 
 use crate::Secret;
 use crate::hex::{self, TAG_LEN};
-use crate::timestamp::TimestampText;
+use crate::timestamp::{TEN_DIGITS_AND_DOT, TimestampText};
 
 /// The tag that a secret gives a message.
 pub(crate) struct Tag(hmac::Tag);
 
 impl Tag {
     /// The tag of an event: of its timestamp, a dot and its body.
+    #[inline]
     pub(crate) fn of_event(secret: &Secret, timestamp: &TimestampText, body: &[u8]) -> Self {
-        // The body is too long to copy behind the timestamp, but its beginning
-        // is not: with a whole block to start from, ring hashes the rest in
-        // place at full speed.
-        let mut block = [0; BLOCK_LEN];
-        let prefix = timestamp.with_dot();
-        let (room_for_prefix, room) = block.split_at_mut(prefix.len());
-        room_for_prefix.copy_from_slice(prefix);
-        let (begin, rest) = body.split_at(room.len().min(body.len()));
-        room[..begin.len()].copy_from_slice(begin);
-
         let mut context = hmac::Context::with_key(secret.key());
-        context.update(&block[..prefix.len() + begin.len()]);
-        context.update(rest);
+        if let TimestampText::TenDigits(prefix) = timestamp
+            && let Some((begin, rest)) = body.split_first_chunk()
+        {
+            // The body is too long to copy behind the timestamp, but its beginning is not: with a
+            // whole block to start from, ring hashes the rest in place at full speed.
+            let begin: &[u8; BLOCK_LEN - TEN_DIGITS_AND_DOT] = begin;
+            let mut block = [0; BLOCK_LEN];
+            block[..TEN_DIGITS_AND_DOT].copy_from_slice(prefix);
+            block[TEN_DIGITS_AND_DOT..].copy_from_slice(begin);
+            context.update(&block);
+            context.update(rest);
+        } else {
+            context.update(timestamp.with_dot());
+            context.update(body);
+        }
         Self(context.sign())
     }
 
