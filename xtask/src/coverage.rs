@@ -14,8 +14,8 @@ pub(crate) struct Args {
 /// The least share of lines, in per cent, that the tests must reach.
 const LEAST: &str = "80";
 
-/// Its hundreds of processes leave a profile each, which take longer to read than all the rest,
-/// and reach nothing that others do not.
+/// The kill harness is left out: its hundreds of processes leave a profile each, which take
+/// longer to read than all the rest, and reach nothing that others do not.
 const HARNESS: &str = "kill::";
 
 /// How long a test program may take, in seconds.

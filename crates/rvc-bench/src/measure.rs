@@ -35,12 +35,21 @@ impl Measurement {
 
 /// Runs both in turn, so that a machine that changes its pace changes it for both.
 pub(crate) fn paired(
+    ours: impl FnMut() -> anyhow::Result<f64>,
+    limit: impl FnMut() -> anyhow::Result<f64>,
+) -> anyhow::Result<(f64, f64)> {
+    in_turns(RUNS, ours, limit)
+}
+
+/// As [`paired`], that many times.
+pub(crate) fn in_turns(
+    turns: usize,
     mut ours: impl FnMut() -> anyhow::Result<f64>,
     mut limit: impl FnMut() -> anyhow::Result<f64>,
 ) -> anyhow::Result<(f64, f64)> {
     let mut values = Vec::new();
     let mut limits = Vec::new();
-    for _ in 0..RUNS {
+    for _ in 0..turns {
         values.push(ours()?);
         limits.push(limit()?);
     }
@@ -58,7 +67,7 @@ pub(crate) fn repeated(mut run: impl FnMut() -> anyhow::Result<f64>) -> anyhow::
 /// # Panics
 ///
 /// When there is none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

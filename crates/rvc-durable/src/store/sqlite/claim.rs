@@ -9,7 +9,8 @@ use super::raw_row::RawRow;
 use super::{clock, registrations, rows};
 use crate::moment::Moment;
 use crate::name::{ActionId, RegistrationId};
-use crate::plan::HORIZON;
+use crate::plan::{HORIZON, RunState};
+use crate::registration::Registration;
 use crate::store::record::{self, COLUMNS};
 use crate::store::{Claim, ClaimRequest, Renewed, StoreError};
 
@@ -70,9 +71,14 @@ pub(super) fn claim(
         next_due(db, now, &registrations)?
     };
     Ok(RawClaims {
+        rows: leasing.rows,
+        owner: request.owner,
+        until: leasing.until,
+        runs: leasing.runs,
+        registrations: leasing.registrations,
+        now,
         is_full: left == 0,
         next_due,
-        ..leasing.claims
     })
 }
 
@@ -112,7 +118,11 @@ struct Leasing<'a> {
     owner: String,
     /// What the owner has in hand, as JSON.
     mine: String,
-    claims: RawClaims,
+    now: Moment,
+    until: Moment,
+    rows: Vec<RawClaimed>,
+    runs: HashMap<String, Option<RunState>>,
+    registrations: HashMap<RegistrationId, Option<Registration>>,
 }
 
 impl<'a> Leasing<'a> {
@@ -127,29 +137,21 @@ impl<'a> Leasing<'a> {
             )?,
             owner: request.owner.to_string(),
             mine: serde_json::to_string(&mine).expect("texts"),
-            claims: RawClaims {
-                rows: Vec::new(),
-                owner: request.owner,
-                // Not over at once, or the claim would find the row again.
-                until: now.after(request.lease.clamp(Duration::from_millis(1), HORIZON)),
-                runs: HashMap::new(),
-                registrations: HashMap::new(),
-                now,
-                is_full: false,
-                next_due: None,
-            },
+            now,
+            // Not over at once, or the claim would find the row again.
+            until: now.after(request.lease.clamp(Duration::from_millis(1), HORIZON)),
+            rows: Vec::new(),
+            runs: HashMap::new(),
+            registrations: HashMap::new(),
         })
     }
 
     /// Leases at most `quota` rows of a registration, and says how many.
     fn lease_due(&mut self, registration: &RegistrationId, quota: u32) -> Result<u32, StoreError> {
-        let now = self.claims.now;
-        let horizon = now.after(HORIZON).unix_ms();
+        let now = self.now.unix_ms();
+        let horizon = self.now.after(HORIZON).unix_ms();
         let mut found = Vec::new();
-        for (from, to) in [
-            (i64::MIN, now.unix_ms()),
-            (horizon.saturating_add(1), i64::MAX),
-        ] {
+        for (from, to) in [(i64::MIN, now), (horizon.saturating_add(1), i64::MAX)] {
             let room = i64::from(quota) - i64::try_from(found.len()).unwrap_or(i64::MAX);
             if room == 0 {
                 break;
@@ -158,7 +160,7 @@ impl<'a> Leasing<'a> {
                 registration.as_str(),
                 from,
                 to,
-                now.unix_ms(),
+                now,
                 horizon,
                 room,
                 self.mine
@@ -169,40 +171,23 @@ impl<'a> Leasing<'a> {
             }
         }
         let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
-        if count > 0 {
-            self.look_up(registration)?;
-        }
         for raw in found {
-            self.lease(raw)?;
+            self.lease(registration, raw)?;
         }
         Ok(count)
     }
 
-    fn look_up(&mut self, registration: &RegistrationId) -> Result<(), StoreError> {
-        if !self.claims.registrations.contains_key(registration) {
-            let read = registrations::get(self.db, registration);
-            // A damaged one is told with each of its rows.
-            if let Err(error) = &read
-                && !matches!(error, StoreError::Corrupt { .. })
-            {
-                return Err(error.clone());
-            }
-            self.claims.registrations.insert(registration.clone(), read);
-        }
-        Ok(())
-    }
-
     /// Leases a row. One that cannot be read keeps its lease, and is not in the way of the others.
-    fn lease(&mut self, mut raw: RawClaimed) -> Result<(), StoreError> {
+    fn lease(
+        &mut self,
+        registration: &RegistrationId,
+        mut raw: RawClaimed,
+    ) -> Result<(), StoreError> {
         let action = raw.row.action()?.into_owned();
-        self.update.execute(params![
-            action,
-            self.owner,
-            self.claims.until.unix_ms(),
-            raw.fence
-        ])?;
-        match self.complete(&action, &mut raw) {
-            Ok(()) => self.claims.rows.push(raw),
+        self.update
+            .execute(params![action, self.owner, self.until.unix_ms(), raw.fence])?;
+        match self.complete(&action, registration, &mut raw) {
+            Ok(()) => self.rows.push(raw),
             Err(error @ StoreError::Corrupt { .. }) => record::unreadable(&action, &error),
             Err(error) => return Err(error),
         }
@@ -210,15 +195,24 @@ impl<'a> Leasing<'a> {
     }
 
     /// Adds what other tables have to a row.
-    fn complete(&mut self, action: &str, raw: &mut RawClaimed) -> Result<(), StoreError> {
+    fn complete(
+        &mut self,
+        action: &str,
+        registration: &RegistrationId,
+        raw: &mut RawClaimed,
+    ) -> Result<(), StoreError> {
         let row = &mut raw.row;
         if record::has_outcome(row.phase()?) {
             rows::add_outcome(self.db, action, row)?;
         }
         let run = row.run()?;
-        if !self.claims.runs.contains_key(run.as_ref()) {
+        if !self.runs.contains_key(run.as_ref()) {
             let state = rows::run(self.db, &run)?;
-            self.claims.runs.insert(run.into_owned(), state);
+            self.runs.insert(run.into_owned(), state);
+        }
+        if !self.registrations.contains_key(registration) {
+            let read = registrations::get(self.db, registration)?;
+            self.registrations.insert(registration.clone(), read);
         }
         if row.asks()? {
             raw.answers = rows::answers(self.db, action)?;

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::raw_row::RawRow;
-use crate::linkage::{Fence, Linkage};
+use crate::linkage::Fence;
 use crate::moment::Moment;
 use crate::name::RegistrationId;
 use crate::plan::RunState;
@@ -44,7 +44,7 @@ pub(super) struct RawClaims {
     pub(super) owner: LeaseOwner,
     pub(super) until: Moment,
     pub(super) runs: HashMap<String, Option<RunState>>,
-    pub(super) registrations: HashMap<RegistrationId, Result<Option<Registration>, StoreError>>,
+    pub(super) registrations: HashMap<RegistrationId, Option<Registration>>,
     pub(super) now: Moment,
     pub(super) is_full: bool,
     pub(super) next_due: Option<Moment>,
@@ -94,16 +94,11 @@ impl RawClaims {
             until: self.until,
             surroundings: Surroundings {
                 run: self.runs.get(row.run.as_str()).copied().flatten(),
-                registration: self.registration(&row)?,
+                registration: self.registrations.get(&row.registration).cloned().flatten(),
                 answers: record::answers(raw.answers.clone())?,
             },
             row,
         })
-    }
-
-    fn registration(&self, row: &Linkage) -> Result<Option<Registration>, StoreError> {
-        let registration = self.registrations.get(&row.registration);
-        Ok(registration.cloned().transpose()?.flatten())
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::mpsc::Sender;
+
 use rusqlite::Connection;
 
 use super::*;
@@ -259,17 +261,22 @@ async fn an_operation_that_is_refused_leaves_its_group_alone() {
     assert_eq!(store.rows(Filter::all()).await.unwrap().len(), 2);
 }
 
+/// Holds the thread until all wait, so that they become one group.
+fn hold(store: &SqliteStore) -> (Sender<()>, BoxFuture<'_, Result<(), StoreError>>) {
+    let (all_wait, waits) = std::sync::mpsc::channel();
+    let first = store.change(move |_, _| {
+        let _ = waits.recv();
+        Ok(())
+    });
+    (all_wait, first)
+}
+
 #[tokio::test]
 async fn an_operation_that_fails_half_way_is_undone_and_its_group_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(path(&directory)).unwrap();
 
-    // Holds the thread until all wait, so that they become one group.
-    let (all_wait, waits) = std::sync::mpsc::channel::<()>();
-    let first = store.change(move |_, _| {
-        let _ = waits.recv();
-        Ok(())
-    });
+    let (all_wait, first) = hold(&store);
     let good = store.submit(submission("a", "robot"), HostKind::Ledger);
     let broken = store.change(|db, _| {
         db.execute_batch(
@@ -302,11 +309,7 @@ async fn a_claim_whose_group_is_begun_anew_says_what_it_holds_in_the_end() {
     let store = options.open().unwrap();
     submit(&store, "a", "robot").await;
 
-    let (all_wait, waits) = std::sync::mpsc::channel::<()>();
-    let first = store.change(move |_, _| {
-        let _ = waits.recv();
-        Ok(())
-    });
+    let (all_wait, first) = hold(&store);
     let request = ClaimRequest::new(LeaseOwner::draw(), 2, Duration::from_secs(30));
     let claims = store.claim(request);
     let broken = store.change(|db, _| {
@@ -343,10 +346,9 @@ async fn a_text_that_is_none_is_not_in_the_way_of_other_rows() {
         let damaged = store.change(move |db, _| Ok(db.execute_batch(damage)?));
         damaged.await.unwrap();
 
-        let request = ClaimRequest::new(LeaseOwner::draw(), 2, Duration::from_secs(30));
-        let claims = store.claim(request).await.unwrap();
+        let claimed = claim(&store, 2).await;
 
-        let actions = claims.rows.iter().map(|it| it.row.action.as_str());
+        let actions = claimed.iter().map(|it| it.row.action.as_str());
         assert_eq!(actions.collect::<Vec<_>>(), ["b"], "{damage}");
     }
 }
