@@ -5,7 +5,6 @@ use core::fmt;
 use crate::Secret;
 use crate::hex::{self, HEX_LEN, TAG_LEN};
 use crate::tag::Tag;
-use crate::timestamp::TimestampText;
 
 /// Signs a body for an attempt at `timestamp`, in unix seconds (contract section
 /// 4.3): `HMAC-SHA256(secret, "<timestamp>.<body>")`.
@@ -14,7 +13,14 @@ use crate::timestamp::TimestampText;
 /// verifier accepts it.
 #[must_use]
 pub fn sign(secret: &Secret, timestamp: i64, body: &[u8]) -> Signature {
-    Signature::of(secret, &TimestampText::new(timestamp), body)
+    let tag = Tag::of_event(secret, timestamp, body);
+    let mut text = [0; PREFIX.len() + HEX_LEN];
+    let (prefix, digits) = text
+        .split_first_chunk_mut::<{ PREFIX.len() }>()
+        .expect("the text is longer than its prefix");
+    *prefix = *PREFIX;
+    tag.write_hex(digits.try_into().expect("the rest are the hex digits"));
+    Signature { text }
 }
 
 /// The signature of one body at one time, as text.
@@ -28,18 +34,6 @@ pub struct Signature {
 }
 
 impl Signature {
-    #[inline]
-    pub(crate) fn of(secret: &Secret, timestamp: &TimestampText, body: &[u8]) -> Self {
-        let tag = Tag::of_event(secret, timestamp, body);
-        let mut text = [0; PREFIX.len() + HEX_LEN];
-        let (prefix, digits) = text
-            .split_first_chunk_mut::<{ PREFIX.len() }>()
-            .expect("the text is longer than its prefix");
-        *prefix = *PREFIX;
-        tag.write_hex(digits.try_into().expect("the rest are the hex digits"));
-        Self { text }
-    }
-
     /// The tag alone, as 64 lower-case hex digits.
     #[must_use]
     pub fn hex(&self) -> &str {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::timestamp::TimestampText;
-use crate::{Secret, Signature};
+use crate::{Secret, Signature, sign};
 
 /// The values of the two headers that sign one attempt to deliver a body.
 ///
@@ -19,10 +19,9 @@ impl SignedHeaders {
     /// Signs a body for an attempt at `timestamp`, in unix seconds.
     #[must_use]
     pub fn new(secret: &Secret, timestamp: i64, body: &[u8]) -> Self {
-        let timestamp = TimestampText::new(timestamp);
         Self {
-            timestamp,
-            signature: Signature::of(secret, &timestamp, body),
+            timestamp: TimestampText::new(timestamp),
+            signature: sign(secret, timestamp, body),
         }
     }
 

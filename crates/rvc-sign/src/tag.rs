@@ -4,31 +4,32 @@ use ring::hmac;
 
 use crate::Secret;
 use crate::hex::{self, TAG_LEN};
-use crate::timestamp::{TEN_DIGITS_AND_DOT, TimestampText};
+use crate::timestamp::{TEN_DIGITS_AND_DOT, TimestampText, ten_digits_and_dot};
 
 /// The tag that a secret gives a message.
 pub(crate) struct Tag(hmac::Tag);
 
 impl Tag {
     /// The tag of an event: of its timestamp, a dot and its body.
-    #[inline]
-    pub(crate) fn of_event(secret: &Secret, timestamp: &TimestampText, body: &[u8]) -> Self {
-        let mut context = hmac::Context::with_key(secret.key());
-        if let TimestampText::TenDigits(prefix) = timestamp
-            && let Some((begin, rest)) = body.split_first_chunk()
-        {
+    pub(crate) fn of_event(secret: &Secret, timestamp: i64, body: &[u8]) -> Self {
+        match (ten_digits_and_dot(timestamp), body.split_first_chunk()) {
             // The body is too long to copy behind the timestamp, but its beginning is not: with a
             // whole block to start from, ring hashes the rest in place at full speed.
-            let begin: &[u8; BLOCK_LEN - TEN_DIGITS_AND_DOT] = begin;
-            let mut block = [0; BLOCK_LEN];
-            block[..TEN_DIGITS_AND_DOT].copy_from_slice(prefix);
-            block[TEN_DIGITS_AND_DOT..].copy_from_slice(begin);
-            context.update(&block);
-            context.update(rest);
-        } else {
-            context.update(timestamp.with_dot());
-            context.update(body);
+            (Some(prefix), Some((begin, rest))) => {
+                let begin: &[u8; BLOCK_LEN - TEN_DIGITS_AND_DOT] = begin;
+                let mut block = [0; BLOCK_LEN];
+                block[..TEN_DIGITS_AND_DOT].copy_from_slice(&prefix);
+                block[TEN_DIGITS_AND_DOT..].copy_from_slice(begin);
+                Self::of_two_pieces(secret, &block, rest)
+            }
+            _ => Self::of_two_pieces(secret, TimestampText::new(timestamp).with_dot(), body),
         }
+    }
+
+    fn of_two_pieces(secret: &Secret, first: &[u8], second: &[u8]) -> Self {
+        let mut context = hmac::Context::with_key(secret.key());
+        context.update(first);
+        context.update(second);
         Self(context.sign())
     }
 

@@ -16,73 +16,17 @@ pub(crate) fn parse(text: &[u8]) -> Option<i64> {
 
 /// A timestamp in decimal, and the dot that follows it in the signed message.
 #[derive(Clone, Copy)]
-pub(crate) enum TimestampText {
-    /// As it is from 2001 to 2286. The compiler knows how long it is, which makes signing faster.
-    TenDigits([u8; TEN_DIGITS_AND_DOT]),
-    Other(OtherText),
-}
-
-/// Ten digits and a dot.
-pub(crate) const TEN_DIGITS_AND_DOT: usize = 11;
-
-impl TimestampText {
-    #[inline]
-    pub(crate) fn new(timestamp: i64) -> Self {
-        match timestamp {
-            1_000_000_000..10_000_000_000 => Self::TenDigits(ten_digits(timestamp.unsigned_abs())),
-            _ => Self::Other(OtherText::new(timestamp)),
-        }
-    }
-
-    /// The header's value.
-    pub(crate) fn as_str(&self) -> &str {
-        let (_, digits) = self.with_dot().split_last().expect("it ends with a dot");
-        str::from_utf8(digits).expect("digits and a sign are ASCII")
-    }
-
-    /// What the signed message begins with: the header's value and a dot.
-    #[inline]
-    pub(crate) fn with_dot(&self) -> &[u8] {
-        match self {
-            Self::TenDigits(text) => text,
-            Self::Other(text) => &text.bytes[text.start..],
-        }
-    }
-}
-
-/// No digit waits for another, as it would if each were taken from what the one before left.
-#[inline]
-fn ten_digits(value: u64) -> [u8; TEN_DIGITS_AND_DOT] {
-    let at = |unit: u64| digit(value / unit % 10);
-    [
-        at(1_000_000_000),
-        at(100_000_000),
-        at(10_000_000),
-        at(1_000_000),
-        at(100_000),
-        at(10_000),
-        at(1_000),
-        at(100),
-        at(10),
-        at(1),
-        b'.',
-    ]
-}
-
-/// Any other timestamp.
-#[derive(Clone, Copy)]
-pub(crate) struct OtherText {
+pub(crate) struct TimestampText {
     // Filled from the end.
     bytes: [u8; Self::CAPACITY],
     start: usize,
 }
 
-impl OtherText {
+impl TimestampText {
     /// `i64::MIN` has 19 digits and a sign; then comes the dot.
     const CAPACITY: usize = 21;
 
-    #[cold]
-    fn new(timestamp: i64) -> Self {
+    pub(crate) fn new(timestamp: i64) -> Self {
         let mut bytes = [b'.'; Self::CAPACITY];
         let mut start = Self::CAPACITY - 1;
         let mut rest = timestamp.unsigned_abs();
@@ -100,6 +44,51 @@ impl OtherText {
         }
         Self { bytes, start }
     }
+
+    /// The header's value.
+    pub(crate) fn as_str(&self) -> &str {
+        let (_, digits) = self.with_dot().split_last().expect("it ends with a dot");
+        str::from_utf8(digits).expect("digits and a sign are ASCII")
+    }
+
+    /// What the signed message begins with: the header's value and a dot.
+    pub(crate) fn with_dot(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+/// Ten digits and a dot.
+pub(crate) const TEN_DIGITS_AND_DOT: usize = 11;
+
+/// [`TimestampText::with_dot`] of a time from 2001 to 2286.
+///
+/// The compiler knows its length, and no digit waits for the one before:
+/// signing has three per cent over bare HMAC to spend.
+pub(crate) fn ten_digits_and_dot(timestamp: i64) -> Option<[u8; TEN_DIGITS_AND_DOT]> {
+    if !(1_000_000_000..10_000_000_000).contains(&timestamp) {
+        return None;
+    }
+    let timestamp = timestamp.unsigned_abs();
+    let first_two = timestamp / 100_000_000;
+    let mut text = [b'.'; TEN_DIGITS_AND_DOT];
+    text[0] = digit(first_two / 10);
+    text[1] = digit(first_two % 10);
+    text[2..10].copy_from_slice(&eight_digits(timestamp % 100_000_000));
+    Some(text)
+}
+
+/// The digits of a number below 100,000,000, with leading zeros.
+///
+/// Halves, quarters and then eighths of the number lie side by side in one
+/// word, the first in the lowest bits, and each step divides all of them at
+/// once. A quotient is a product and a shift, exact for what a lane can hold.
+fn eight_digits(value: u64) -> [u8; 8] {
+    let fours = (value / 10_000) | ((value % 10_000) << 32);
+    let hundreds = ((fours * 5_243) >> 19) & 0x0000_007f_0000_007f;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | ((twos - tens * 10) << 8);
+    (ones | u64::from_le_bytes([b'0'; 8])).to_le_bytes()
 }
 
 fn digit(value: u64) -> u8 {
@@ -140,6 +129,25 @@ mod tests {
             let text = TimestampText::new(timestamp);
             assert_eq!(text.as_str(), timestamp.to_string());
             assert_eq!(text.with_dot(), format!("{timestamp}.").as_bytes());
+
+            let short = ten_digits_and_dot(timestamp);
+            let has_ten_digits = (1_000_000_000..=9_999_999_999).contains(&timestamp);
+            assert_eq!(
+                short.as_ref().map(|it| &it[..]),
+                has_ten_digits.then_some(text.with_dot())
+            );
+        }
+    }
+
+    #[test]
+    fn every_group_of_ten_digits_is_what_the_standard_library_writes() {
+        let pairs = (10..100).map(|pair| pair * 100_000_000);
+        let fours = (0..10_000).map(|four| 1_000_000_000 + four * 10_000 + (9_999 - four));
+        for timestamp in pairs.chain(fours) {
+            assert_eq!(
+                ten_digits_and_dot(timestamp).unwrap(),
+                format!("{timestamp}.").as_bytes()
+            );
         }
     }
 

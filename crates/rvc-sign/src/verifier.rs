@@ -1,7 +1,6 @@
 //! The strict check of a received event.
 
 use crate::tag::Tag;
-use crate::timestamp::TimestampText;
 use crate::{Headers, Secret, SkewDirection, VerifyError, signature, timestamp};
 
 /// Checks received events against the secrets of one server.
@@ -85,12 +84,11 @@ impl<S: AsRef<[Secret]>> Verifier<S> {
         let given =
             signature::parse(signature_header.as_ref()).ok_or(VerifyError::MalformedSignature)?;
         self.check_skew(timestamp, now)?;
-        // Only one text reads as this timestamp, so this is the header's.
-        let timestamp = TimestampText::new(timestamp);
+        // Only one text reads as this timestamp, so the header's is what is signed.
         self.secrets
             .as_ref()
             .iter()
-            .position(|secret| Tag::of_event(secret, &timestamp, body).is(&given, secret))
+            .position(|secret| Tag::of_event(secret, timestamp, body).is(&given, secret))
             .ok_or(VerifyError::Mismatch)
     }
 
