@@ -2,43 +2,45 @@ use std::borrow::Cow;
 
 /// A text without what looks like a user and a password before a host.
 pub(crate) fn redacted(text: &str) -> Cow<'_, str> {
-    let lines: Vec<Cow<'_, str>> = text.split_inclusive('\n').map(redacted_line).collect();
-    if lines.iter().all(|line| matches!(line, Cow::Borrowed(_))) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(lines.concat())
-}
-
-fn redacted_line(line: &str) -> Cow<'_, str> {
-    let line = without_user(line).map_or(Cow::Borrowed(line), Cow::Owned);
-    match without_password(&line) {
-        Some(shown) => Cow::Owned(shown),
-        None => line,
+    let lines = text.split_inclusive('\n');
+    let shown: String = lines
+        .map(|line| without_password(&without_user(line)))
+        .collect();
+    if shown == text {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(shown)
     }
 }
 
-/// What was given stands in quotes, and may have spaces in it; without quotes it is a word.
-fn without_user(line: &str) -> Option<String> {
-    let (given, host) = line.rsplit_once('@')?;
-    let start = given
-        .find(QUOTES)
-        .or_else(|| given.rfind(' '))
-        .map_or(0, |before| before + 1);
-    let (before, user) = given.split_at(start);
-    user.contains(':').then(|| format!("{before}…@{host}"))
+/// What stands in quotes may have spaces and quotes in it, so from the first quote on a line is
+/// one piece; before it each word is.
+fn without_user(line: &str) -> String {
+    let quoted_at = line.find(QUOTES).map_or(line.len(), |quote| quote + 1);
+    let (words, quoted) = line.split_at(quoted_at);
+    let pieces = words.split_inclusive(' ').chain([quoted]);
+    pieces
+        .map(|piece| match piece.rsplit_once('@') {
+            Some((user, host)) if user.contains(':') => format!("…@{host}"),
+            _ => piece.to_owned(),
+        })
+        .collect()
+}
+
+fn without_password(line: &str) -> String {
+    const NAME: &str = "password=";
+    let mut pieces = line.split(NAME);
+    let before = pieces.next().into_iter().map(str::to_owned);
+    let values = pieces.map(|value| format!("{NAME}…{}", &value[end_of_password(value)..]));
+    before.chain(values).collect()
 }
 
 /// A quote that a letter or a digit follows is a part of the password.
-fn without_password(line: &str) -> Option<String> {
-    const NAME: &str = "password=";
-    let (before, value) = line.split_once(NAME)?;
-    let (end, _) = value
+fn end_of_password(value: &str) -> usize {
+    value
         .match_indices(|c| c == '\n' || QUOTES.contains(&c))
         .find(|(at, _)| !value[at + 1..].starts_with(char::is_alphanumeric))
-        .unwrap_or((value.len(), ""));
-    let rest = &value[end..];
-    let rest = without_password(rest).map_or(Cow::Borrowed(rest), Cow::Owned);
-    Some(format!("{before}{NAME}…{rest}"))
+        .map_or(value.len(), |(at, _)| at)
 }
 
 const QUOTES: [char; 2] = ['\'', '"'];
@@ -60,7 +62,14 @@ mod tests {
             let shown = "unexpected argument '…@h/db' found\n\nUsage: rvc\n";
             assert_eq!(redacted(&text), shown);
         }
-        assert_eq!(redacted("no u:secret@h/db here"), "no …@h/db here");
+        for (text, shown) in [
+            ("no u:secret@h/db here", "no …@h/db here"),
+            ("no u:secret@h and a@b", "no …@h and a@b"),
+            ("no u:secret@h 'a@b'", "no …@h 'a@b'"),
+            ("no a@b 'u:se cret@h'", "no a@b '…@h'"),
+        ] {
+            assert_eq!(redacted(text), shown);
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ fn a_url_of_another_scheme_is_no_file_and_is_not_shown() {
         "mysql://u:secret@h/db",
         "postgresql//u:secret@h/db",
         "postgres:/u:secret@h/db",
+        "postgres:/u:a secret@h/db",
         "u:secret@h/db",
     ] {
         let answer = run(["action", "list", "--db", url], "");
