@@ -124,13 +124,7 @@ fn handshake_failed(error: &ClientInitializeError) -> Unreachable {
         match in_transport(error.error.as_ref()) {
             // rmcp's own words say more.
             CallFailure::Rpc(_) | CallFailure::TooLarge => {}
-            failure => {
-                let (reason, retry_after) = unavailable(failure);
-                return Unreachable {
-                    reason,
-                    retry_after,
-                };
-            }
+            failure => return unavailable(failure),
         }
     }
     unreachable(chain(error))

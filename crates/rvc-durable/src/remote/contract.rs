@@ -211,8 +211,9 @@ async fn ask(connection: &Connection, tool: &'static str, task: &str) -> Result<
         Ok(answer) => raw(&answer),
         // For an ordinary tool "invalid params" says nothing about the task.
         Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => {
-            let (reason, _) = unavailable(CallFailure::Rpc(error));
-            return Err(PollAnswer::Malformed { reason });
+            return Err(PollAnswer::Malformed {
+                reason: unavailable(CallFailure::Rpc(error)).reason,
+            });
         }
         Err(failure) => return Err(poll_failed(failure)),
     };

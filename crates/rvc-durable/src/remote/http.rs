@@ -162,10 +162,10 @@ impl HttpDialer {
         }
         let client = SseClient::connect(Requests(self.client.0.clone()), config).await;
         client.map(BoxTransport::new).map_err(|error| {
-            let (reason, retry_after) = unavailable(in_transport(&error));
+            let failure = unavailable(in_transport(&error));
             DialError {
-                reason,
-                retry_after,
+                reason: failure.reason,
+                retry_after: failure.retry_after,
             }
         })
     }

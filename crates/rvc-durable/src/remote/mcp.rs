@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Bounds, raw};
 use super::failure::{CallFailure, denied};
-use super::{Connection, contract};
+use super::remotes::unreachable;
+use super::{Connection, Unreachable, contract};
 use crate::envelope::ToolResultEnvelope;
 use crate::error_code::ErrorCode;
 use crate::linkage::{RemoteKind, RemoteTask};
@@ -208,13 +209,7 @@ impl Connection {
             Err(CallFailure::Rpc(error)) if error.code.0 == INVALID_PARAMS => CancelAnswer::Gone {
                 message: error.message.into_owned(),
             },
-            Err(failure) => {
-                let (reason, retry_after) = unavailable(failure);
-                CancelAnswer::Unavailable {
-                    reason,
-                    retry_after,
-                }
-            }
+            Err(failure) => unavailable(failure).into(),
         }
     }
 
@@ -235,13 +230,7 @@ impl Connection {
                     reason: error.message.into_owned(),
                 }
             }
-            Err(failure) => {
-                let (reason, retry_after) = unavailable(failure);
-                UpdateAnswer::Unavailable {
-                    reason,
-                    retry_after,
-                }
-            }
+            Err(failure) => unavailable(failure).into(),
         }
     }
 
@@ -314,23 +303,18 @@ pub(super) fn poll_failed(failure: CallFailure) -> PollAnswer {
             }
         }
         CallFailure::TooLarge => PollAnswer::TooLarge { task: None },
-        failure => {
-            let (reason, retry_after) = unavailable(failure);
-            PollAnswer::Unavailable {
-                reason,
-                retry_after,
-            }
-        }
+        failure => unavailable(failure).into(),
     }
 }
 
-pub(super) fn unavailable(failure: CallFailure) -> (String, Option<Duration>) {
+/// A call without an answer that says anything of the task.
+pub(super) fn unavailable(failure: CallFailure) -> Unreachable {
     match failure {
         CallFailure::Rpc(ErrorData { code, message, .. }) => {
-            (format!("the server answered {}: {message}", code.0), None)
+            unreachable(format!("the server answered {}: {message}", code.0))
         }
-        CallFailure::Denied { status } => (denied(status), None),
-        CallFailure::TooLarge => ("the answer is too large".to_owned(), None),
+        CallFailure::Denied { status } => unreachable(denied(status)),
+        CallFailure::TooLarge => unreachable("the answer is too large".to_owned()),
         CallFailure::NotSent {
             reason,
             retry_after,
@@ -338,7 +322,10 @@ pub(super) fn unavailable(failure: CallFailure) -> (String, Option<Duration>) {
         | CallFailure::Lost {
             reason,
             retry_after,
-        } => (reason, retry_after),
+        } => Unreachable {
+            reason,
+            retry_after,
+        },
     }
 }
 

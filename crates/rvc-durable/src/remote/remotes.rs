@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use super::{Connection, DialError, Dialer, Token};
 use crate::name::{OwnerId, RegistrationId};
-use crate::plan::Settings;
+use crate::plan::{CancelAnswer, PollAnswer, Settings, UpdateAnswer};
 use crate::registration::Registration;
 
-/// Why no connection could be had. Nothing was sent that starts anything.
+/// Why no connection could be had, or why a call over one says nothing of its task. Nothing was
+/// sent that starts anything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Unreachable {
@@ -67,10 +68,19 @@ impl Remotes {
         ailing.iter().cloned().collect()
     }
 
+    /// What a call over `connection` says of it and of its server.
+    pub(crate) async fn heard(&self, connection: &Connection, answered: bool) {
+        if answered {
+            self.answered(connection);
+        } else {
+            self.give_up(connection).await;
+        }
+    }
+
     /// A call was answered.
-    pub(crate) fn answered(&self, registration: &RegistrationId) {
+    pub(crate) fn answered(&self, connection: &Connection) {
         let mut ailing = self.ailing.lock().unwrap_or_else(PoisonError::into_inner);
-        ailing.remove(registration);
+        ailing.remove(&connection.registration.id);
     }
 
     fn unanswered(&self, registration: &RegistrationId) {
@@ -174,8 +184,8 @@ impl Remotes {
     }
 
     /// Gives a connection up, so that the next call builds a new one.
-    pub(crate) async fn give_up(&self, registration: &RegistrationId, broken: &Connection) {
-        self.unanswered(registration);
+    pub(crate) async fn give_up(&self, broken: &Connection) {
+        self.unanswered(&broken.registration.id);
         let slot = self.slot(&broken.registration);
         let mut slot = slot.lock().await;
         let kept = slot.kept.as_ref();
@@ -215,6 +225,33 @@ impl From<DialError> for Unreachable {
         Self {
             reason: error.reason,
             retry_after: error.retry_after,
+        }
+    }
+}
+
+impl From<Unreachable> for PollAnswer {
+    fn from(failure: Unreachable) -> Self {
+        Self::Unavailable {
+            reason: failure.reason,
+            retry_after: failure.retry_after,
+        }
+    }
+}
+
+impl From<Unreachable> for CancelAnswer {
+    fn from(failure: Unreachable) -> Self {
+        Self::Unavailable {
+            reason: failure.reason,
+            retry_after: failure.retry_after,
+        }
+    }
+}
+
+impl From<Unreachable> for UpdateAnswer {
+    fn from(failure: Unreachable) -> Self {
+        Self::Unavailable {
+            reason: failure.reason,
+            retry_after: failure.retry_after,
         }
     }
 }
